@@ -268,8 +268,6 @@ class DecodeTest(TorchTest):
         self.refuses(r"block_table must be a tensor \[sequences, pages\] of int32 on cpu, but got torch.int64 \[3, 1\] on cpu; "
                      r"convert it with .to\(\)", block_table=table.long())
         self.refuses("block_table must have the batch of q, 3", block_table=table[:2])
-        self.refuses("cache_batch_idx must be None where there is a block_table", block_table=table,
-                     cache_batch_idx=table[:, 0])
         self.refuses(r"cache_seqlens must be a tensor \[3\] of int32 on cpu, but got torch.int32 \[3, 1\]", cache_seqlens=table)
         self.refuses(r"cache_seqlens must be a tensor \[3\] of int32 on cpu, but got torch.int32 \[2\]",
                      cache_seqlens=self.seqlens[:2])

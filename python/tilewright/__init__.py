@@ -6,6 +6,7 @@
                                        tilewright.use_for_sdpa makes PyTorch call it (tilewright.sdpa)
     tilewright.flash_attn_func         attention with the arguments of flash_attn's function (tilewright.flash)
     tilewright.flash_attn_with_kvcache queries of each sequence over a cache, in pages or not (tilewright.decode)
+    tilewright.paged_decode            the same with FlashInfer's layouts and conventions (tilewright.paged)
     tilewright.flash_mla_with_kvcache  the same over a cache of latent rows (tilewright.mla)
     tilewright.register_for_transformers
                                        attn_implementation="tilewright" in Hugging Face transformers (tilewright.transformers)
@@ -30,7 +31,8 @@ _FROM = {"attention": "torch", "prepare": "torch", "load_bundle": "torch", "inte
          "use_for_sdpa": "sdpa", "why_not_sdpa": "sdpa", "sdpa_fallbacks": "sdpa", "flash_attn_func": "flash",
          "flash_attn_qkvpacked_func": "flash", "flash_attn_kvpacked_func": "flash", "flash_attn_varlen_func": "flash",
          "flash_attn_varlen_qkvpacked_func": "flash", "flash_attn_varlen_kvpacked_func": "flash",
-         "flash_attn_with_kvcache": "decode", "flash_mla_with_kvcache": "mla", "get_mla_metadata": "mla",
+         "flash_attn_with_kvcache": "decode", "get_scheduler_metadata": "decode", "paged_decode": "paged", "block_tables_of": "paged",
+         "flash_mla_with_kvcache": "mla", "get_mla_metadata": "mla",
          "append_kv": "append", "cascade": "prefix", "merge_state": "merge", "merge_states": "merge",
          "context_parallel": "distributed",
          "cache_info": "cache", "clear_cache": "cache",

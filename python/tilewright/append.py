@@ -168,24 +168,52 @@ def _factors(k_descale, v_descale):
 
 
 def append_to_sequences(q, k, v, k_cache, v_cache, seq_lens, block_table, rotary_cos, rotary_sin, interleaved, q_first,
-                        k_descale=None, v_descale=None):
+                        k_descale=None, v_descale=None, cu_seqlens_q=None, cu_seqlens_k=None, rotary_lens=None):
     """For flash_attn_with_kvcache, which has checked q [B, Rq, Hq, D], the caches, seq_lens [B] and block_table: writes k
-    [B, R, Hkv, D] and v [B, R, Hkv, DV] behind the keys of each sequence. Returns q, rotated if there is rotary_cos: row i at
-    position seq_lens[b] + i, or with q_first all at seq_lens[b]; and the lengths with the new keys."""
+    [B, R, Hkv, D] and v [B, R, Hkv, DV] behind the keys of each sequence. With cu_seqlens_q, q is [rows, Hq, D], and with
+    cu_seqlens_k k and v are [keys, Hkv, D or DV], packed. Returns q, rotated if there is rotary_cos: row i at position
+    rotary_lens[b] + i, or with q_first all at rotary_lens[b], where rotary_lens are seq_lens by default; and the lengths with
+    the new keys."""
     if k is None or v is None:
         raise ValueError("k and v must both be given, or both be None")
-    _check_new(k, v, k_cache, v_cache, 4)
-    batch = q.shape[0]
-    if k.shape[0] != batch or k.dtype != q.dtype or k.device != q.device:
+    is_packed, batch = cu_seqlens_k is not None, seq_lens.shape[0]
+    _check_new(k, v, k_cache, v_cache, 3 if is_packed else 4)
+    if (not is_packed and k.shape[0] != batch) or k.dtype != q.dtype or k.device != q.device:
         raise ValueError(f"k must have the batch, the type and the device of q, {batch} of {q.dtype} on {q.device}, but got "
                          f"{_described(k)}")
-    if q.shape[1] > k.shape[1]:
-        raise ValueError(f"q must have at most as many rows as k, {k.shape[1]}, but got {q.shape[1]}")
     rotates = rotary_cos is not None or rotary_sin is not None
     if rotates:
         rotary_cos, rotary_sin = _check_rotary(rotary_cos, rotary_sin, k)
-    rows_q = q.reshape(-1, *q.shape[2:]) if rotates else None
-    rotated, lengths = append(k.reshape(-1, *k.shape[2:]), v.reshape(-1, *v.shape[2:]), k_cache, v_cache, None, seq_lens,
-                              block_table, None, None, rotary_cos, rotary_sin, rows_q, bool(interleaved) and rotates,
-                              q_first and rotates, *_factors(k_descale, v_descale))
+    alone = rotates and (is_packed or cu_seqlens_q is not None or rotary_lens is not None)  # whether q has a launch of its own
+    with_q = q.reshape(-1, *q.shape[2:]) if rotates and not alone else None
+    positions = None
+    if rotates and rotary_lens is not None:
+        positions = _positions(rotary_lens, k, cu_seqlens_k)
+    k, v = (x if is_packed else x.reshape(-1, *x.shape[2:]) for x in (k, v))
+    rotated, lengths = append(k, v, k_cache, v_cache, None, seq_lens, block_table, cu_seqlens_k, positions, rotary_cos, rotary_sin,
+                              with_q, bool(interleaved) and rotates, q_first and with_q is not None,
+                              *_factors(k_descale, v_descale))
+    if alone:
+        positions = _positions(seq_lens if rotary_lens is None else rotary_lens, q, cu_seqlens_q, q_first)
+        rotated = _rotated(q.reshape(-1, *q.shape[-2:]), positions, rotary_cos, rotary_sin, bool(interleaved))
     return (rotated.view(q.shape) if rotates else q), lengths
+
+
+def _positions(first, x, cu_seqlens, all_first=False):
+    """The position of each row of x [B, rows, ...], or packed [rows, ...]: those of sequence b begin with first[b]. Rows of no
+    sequence have some position."""
+    if cu_seqlens is None:
+        rows = torch.arange(x.shape[1], dtype=torch.int32, device=x.device)
+        return (first[:, None] + (torch.zeros_like(rows) if all_first else rows)).flatten()
+    rows = torch.arange(x.shape[0], dtype=torch.int32, device=x.device)
+    if first.shape[0] == 0:
+        return rows
+    b = torch.searchsorted(cu_seqlens[1:].contiguous(), rows, right=True).clamp_(max=first.shape[0] - 1)
+    return first[b] if all_first else first[b] + rows - cu_seqlens[b]
+
+
+def _rotated(q, positions, cos, sin, pairs):
+    """q [N, Hq, D], rotated: as the queries of new keys of which none has a place."""
+    page = q.new_empty(1, 1, 1, q.shape[2])
+    nowhere = torch.full((q.shape[0],), -1, dtype=torch.int32, device=q.device)
+    return append(q[:, :1], None, page, None, nowhere, None, None, None, positions, cos, sin, q, pairs, False, *[None] * 4)[0]

@@ -8,7 +8,7 @@ import torch
 
 from tilewright import checks, features, places, runtime
 from tilewright.choice import Choice, DecodeChoice
-from tilewright.ops import as_batch, dense_rows, lists_from, named_values, new_results
+from tilewright.ops import as_batch, dense_rows, lists_from, named_values, new_lse, new_results
 from tilewright.plans import TYPES, launch, plan
 from tilewright.registration import operator
 from tilewright.tensors import check_dense, check_device, check_integers
@@ -80,19 +80,46 @@ def choice_of(dtype, heads, queries, dim, key_heads, rows, value_dim, packed, ha
                   cached=True, page_rows=page_rows, leftpad=leftpad, stored=STORED.get(stored, ""))
 
 
-@operator("cached_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, "
-          "Tensor? leftpad, Tensor? k_descale, Tensor? v_descale, Tensor? first_keys, Tensor? total_lens, Tensor[] tensors, "
-          "float[] floats, SymInt[] integers, str names, str causal, SymInt window_left, SymInt window_right, float scale, "
-          "str modifier, SymInt splits, SymInt ranks, SymInt rank_keys) -> (Tensor, Tensor)")
-def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
-                     tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, splits, ranks,
-                     rank_keys):
+_ARGUMENTS = ("Tensor q, Tensor k_cache, Tensor v_cache, Tensor? block_table, Tensor seq_lens, Tensor? leftpad, "
+              "Tensor? k_descale, Tensor? v_descale, Tensor? first_keys, Tensor? total_lens, Tensor[] tensors, float[] floats, "
+              "SymInt[] integers, str names, str causal, SymInt window_left, SymInt window_right, float scale, str modifier, "
+              "SymInt splits, SymInt ranks, SymInt rank_keys")
+
+
+@operator(f"cached_attention({_ARGUMENTS}) -> (Tensor, Tensor)")
+def cached_attention(q, k_cache, v_cache, *arguments):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] if it holds packed sequences; the caches are
     [pages, rows of a page, Hkv, D or DV], with factors [B, Hkv] if they have 8 bits. The keys of a sequence are divided into
     at most `splits` parts, or as many as it needs where that is 0, if they are divided. If `ranks` is not 0, the cache is that
     of one of so many ranks, and begins at first_keys [B] of the sequences of total_lens [B] keys. The other arguments are
     those of tilewright::attention."""
     o, lse = new_results(q, v_cache)
+    _launch(o, lse, q, k_cache, v_cache, *arguments)
+    return o, lse
+
+
+@torch.library.register_fake("tilewright::cached_attention")
+def _cached_attention_fake(q, k_cache, v_cache, *arguments):
+    return new_results(q, v_cache)
+
+
+@operator(f"cached_attention_to(Tensor(a!) o, {_ARGUMENTS}) -> Tensor")
+def cached_attention_to(o, q, *arguments):
+    """The same, where O is written to a tensor of its shape whose rows are dense. Returns LSE."""
+    lse = new_lse(q)
+    _launch(o, lse, q, *arguments)
+    if o.device.type != "cpu":  # the interpreter's copies count themselves
+        torch.autograd.graph.increment_version(o)
+    return lse
+
+
+@torch.library.register_fake("tilewright::cached_attention_to")
+def _cached_attention_to_fake(o, q, *arguments):
+    return new_lse(q)
+
+
+def _launch(o, lse, q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens, tensors,
+            floats, integers, names, causal, window_left, window_right, scale, modifier, splits, ranks, rank_keys):
     is_packed = q.dim() == 3
     more = named_values(tensors, floats, integers, names)
     lists = lists_from(more)
@@ -115,14 +142,6 @@ def cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desc
                "leftpad": leftpad, **named_factors(k_descale, v_descale, (f"k_{factors}", f"v_{factors}")), "scale": scale,
                "window_left": window_left, "window_right": window_right, **more}
     launch(plan(choice, q.device), values, ("o", "lse"), q.device)
-    return o, lse
-
-
-@torch.library.register_fake("tilewright::cached_attention")
-def _cached_attention_fake(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
-                           tensors, floats, integers, names, causal, window_left, window_right, scale, modifier, splits,
-                           ranks, rank_keys):
-    return new_results(q, v_cache)
 
 
 class _Shape(features.Shape):
@@ -200,11 +219,11 @@ def check_caches(function, q, dims, named_caches, may_require_grad=False, may_ha
         raise ValueError(f"q must have a multiple of the {key_heads} heads of {k_name}, but got {heads}")
 
 
-def check_table(block_table, k, batch, device):
+def check_table(block_table, k, batch, device, name="block_table"):
     """Raises ValueError unless the table has a row for each sequence, and pages have rows."""
-    check_integers("block_table", block_table, device, ("sequences", "pages"))
+    check_integers(name, block_table, device, ("sequences", "pages"))
     if block_table.shape[0] != batch or k.shape[1] == 0:
-        raise ValueError(f"block_table must have the batch of q, {batch}, and pages at least 1 row, but got "
+        raise ValueError(f"{name} must have the batch of q, {batch}, and pages at least 1 row, but got "
                          f"{list(block_table.shape)} and {k.shape[1]}")
 
 
@@ -215,6 +234,19 @@ def check_pages(block_table, k_cache, batch, device):
     elif k_cache.shape[0] != batch:
         raise ValueError(f"k_cache must have the batch of q, {batch}, where there is no block_table, but got "
                          f"{k_cache.shape[0]}")
+
+
+def check_out(out, q, value_dim):
+    """Raises ValueError unless `out` can take O of q [..., Hq, D]."""
+    check_dense("out", out)
+    shape = (*q.shape[:-1], value_dim)
+    if tuple(out.shape) != shape or out.dtype != q.dtype or out.device != q.device:
+        raise ValueError(f"out must be a tensor {list(shape)} of {q.dtype} on {q.device}, as the result is, but got {out.dtype} "
+                         f"{list(out.shape)} on {out.device}")
+    if out.stride(-1) != 1 and value_dim > 1:
+        raise ValueError(f"out must have rows whose elements lie one after the other, but their stride is {out.stride(-1)}")
+    if out.requires_grad:
+        raise ValueError("out must not require a gradient: results over a cache have none; use out.detach()")
 
 
 def splits_of(num_splits, kinds="a number"):
@@ -229,12 +261,13 @@ def splits_of(num_splits, kinds="a number"):
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0, mask=None,
            sinks=None, tree_bits=None, k_descale=None, v_descale=None, block_mask=None, first_keys=None, total_lens=None,
-           ranks=0, rank_keys=1):
+           ranks=0, rank_keys=1, out=None):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them. A
     mask, bool [B, Hq, Sq, Skv] or extents of 1, sinks [Hq], tree_bits and block_mask are those of
     tilewright.attention and tilewright.flash_attn_with_kvcache. If `ranks` is not 0, the cache has the keys of one of so many
-    ranks, `rank_keys` consecutive ones by turns, from first_keys [B] on, of sequences of total_lens [B] keys."""
+    ranks, `rank_keys` consecutive ones by turns, from first_keys [B] on, of sequences of total_lens [B] keys. O is written to
+    `out`, if that is given: a tensor of its shape."""
     left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
         causal, right = True, -1
@@ -259,5 +292,6 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
         asked.add_block_mask(block_mask)
     files, *arguments = asked.arguments()
     scale = checks.scale_of(softmax_scale, q.shape[-1])
-    return cached_attention(q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens,
-                            *arguments, mode, left, right, scale, files, num_splits, ranks, rank_keys)
+    arguments = (q, k_cache, v_cache, block_table, seq_lens, leftpad, k_descale, v_descale, first_keys, total_lens, *arguments,
+                 mode, left, right, scale, files, num_splits, ranks, rank_keys)
+    return cached_attention(*arguments) if out is None else (out, cached_attention_to(out, *arguments))

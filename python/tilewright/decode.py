@@ -1,14 +1,17 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attention of new queries of each sequence over a cache of keys and values, in pages or in one piece, with the name,
-layouts and conventions of flash_attn's function. No gradients."""
+layouts and conventions of flash_attn's function, of versions 2 and 3. No gradients."""
 
 import torch
 
 from tilewright import cached, checks
 from tilewright.append import append_to_sequences
-from tilewright.tensors import check_integers
+from tilewright.features import is_length, packed_of
+from tilewright.tensors import check_dense, check_integers
 
-__all__ = ["flash_attn_with_kvcache"]
+__all__ = ["flash_attn_with_kvcache", "get_scheduler_metadata"]
+
+BYTES = (torch.float8_e4m3fn, torch.float8_e5m2)  # types of q that are converted
 
 
 def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
@@ -16,14 +19,16 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                             window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
                             return_softmax_lse=False, tree_bits=None, k_descale=None, v_descale=None, sinks=None,
                             block_mask=None, cp_world_size=1, cp_rank=0, cp_tot_seqused_k=None, cp_interleave_size=1,
-                            cp_first_key=None):
+                            cp_first_key=None, *, page_table=None, cu_seqlens_q=None, cu_seqlens_k_new=None,
+                            max_seqlen_q=None, rotary_seqlens=None, qv=None, q_descale=None, attention_chunk=0,
+                            scheduler_metadata=None, pack_gqa=None, sm_margin=0, out=None):
     """Computes O [B, Sq, Hq, DV] from q [B, Sq, Hq, D] and the first cache_seqlens[b] keys and values of each sequence,
     which include those of the queries. The caches have shapes [B, rows, Hkv, D] and [B, rows, Hkv, DV], or with
     block_table [B, L], int32, [pages, rows of a page, Hkv, D] and [..., DV]: key j of sequence b is row j mod rows of page
     block_table[b, j // rows]. Strides are arbitrary, so that pages may have their heads outside of their rows.
     cache_seqlens is an int32 tensor [B] or a number; without it, all rows of the caches count. Rows behind the end of a
-    sequence are not read. With cache_batch_idx [B], int32, sequence b is cache_batch_idx[b] of the caches. With
-    return_softmax_lse, returns (O, LSE [B, Hq, Sq]). Causal masks, window_size and alibi_slopes are aligned to the bottom
+    sequence are not read. With cache_batch_idx [B], int32, sequence b is cache_batch_idx[b] of the caches, or of the rows of
+    the block_table. With return_softmax_lse, returns (O, LSE [B, Hq, Sq]). Causal masks, window_size and alibi_slopes are aligned to the bottom
     right corner: the last query of a sequence is at its last key.
 
     num_splits: into how many parts the keys of a sequence are divided at most. With 1 or more the result of a sequence has
@@ -66,25 +71,47 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     first: a number or int32 [B], with cp_world_size 1. Sequences have at most 16 queries, and there are neither new keys, nor
     cache_leftpad, nor sinks.
 
+    Further arguments, by name alone, are those of FlashAttention 3. page_table is another name of block_table. With cu_seqlens_q
+    [B + 1], int32, and max_seqlen_q, a number, q is [rows, Hq, D], packed: queries cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1 are
+    those of sequence b. O is [rows, Hq, DV] and LSE [Hq, rows] then, and keys are not divided. With cu_seqlens_k_new, k and v
+    are packed as well, [keys, Hkv, D or DV]. rotary_seqlens [B], int32, takes the place of cache_seqlens in the positions of
+    the rotation. q may be of float8_e4m3fn or float8_e5m2, if caches, k and v are: it is converted to bfloat16, the type of the
+    result, and q_descale, float32 [B, Hkv], is the factor of what it holds. k and v are written as they are then. O is written
+    to `out`, if that is given, which is also the result. pack_gqa, sm_margin and scheduler_metadata are not used: heads that
+    share a key head are always packed, and kernels divide the keys themselves. qv and attention_chunk are refused.
+
     Raises ValueError for invalid arguments, and for tensors that require gradients."""
     has_new, window_size = k is not None or v is not None, checks.window_of(window_size)
-    for name, value in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin)):
+    is_packed = cu_seqlens_q is not None
+    _check_flash_3(qv, attention_chunk, scheduler_metadata, pack_gqa, sm_margin, max_seqlen_q, is_packed)
+    if page_table is not None:
+        if block_table is not None:
+            raise ValueError("page_table must be None where there is a block_table: these are names of one argument")
+        block_table = page_table
+    for name, value in (("rotary_cos", rotary_cos), ("rotary_sin", rotary_sin), ("cu_seqlens_k_new", cu_seqlens_k_new)):
         if value is not None and not has_new:
             raise ValueError(f"{name} must be None where there are no new keys, k and v")
     if has_new and cache_seqlens is None:
         raise ValueError("cache_seqlens must be given where there are new keys, k and v, which go behind them")
     if tree_bits is not None:
-        for name, given in (("window_size", window_size != (-1, -1)), ("alibi_slopes", alibi_slopes is not None)):
+        for name, given in (("window_size", window_size != (-1, -1)), ("alibi_slopes", alibi_slopes is not None),
+                            ("cu_seqlens_q", is_packed)):
             if given:
-                raise ValueError(f"{name} must be left out where there are tree_bits: the place of a token is not its position")
-    cached.check_caches("flash_attn_with_kvcache", q, 4, [("k_cache", k_cache), ("v_cache", v_cache)],
+                why = "the bits are those of as many queries in each sequence" if name == "cu_seqlens_q" else (
+                    "the place of a token is not its position")
+                raise ValueError(f"{name} must be left out where there are tree_bits: {why}")
+    is_of_bytes = isinstance(q, torch.Tensor) and q.dtype in BYTES
+    if is_of_bytes:
+        q, k, v, rotary_cos, rotary_sin = _widened(q, k_cache, k, v, rotary_cos, rotary_sin)
+    elif q_descale is not None:
+        raise ValueError("q_descale must be None for q of other types than float8_e4m3fn and float8_e5m2; softmax_scale may "
+                         "have a factor of all queries")
+    cached.check_caches("flash_attn_with_kvcache", q, 3 if is_packed else 4, [("k_cache", k_cache), ("v_cache", v_cache)],
                         may_have_bytes=True)
-    if cache_batch_idx is not None:  # sequence b is page cache_batch_idx[b], of all rows
-        if block_table is not None:
-            raise ValueError("cache_batch_idx must be None where there is a block_table")
-        check_integers("cache_batch_idx", cache_batch_idx, q.device, (q.shape[0],))
-        block_table = cache_batch_idx[:, None]
-    batch, rows = q.shape[0], k_cache.shape[1]
+    if is_packed:
+        packed_of(cu_seqlens_q, cu_seqlens_q, max_seqlen_q, max_seqlen_q, q.device)
+    batch, rows = cu_seqlens_q.shape[0] - 1 if is_packed else q.shape[0], k_cache.shape[1]
+    block_table = _chosen(cache_batch_idx, block_table, k_cache, batch, q.device)
     cached.check_pages(block_table, k_cache, batch, q.device)
     if block_table is not None:
         rows *= block_table.shape[1]
@@ -99,26 +126,106 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         if block_mask is not None:
             raise ValueError("block_mask must be left out where there is cache_leftpad: blocks count from the first key")
         check_integers("cache_leftpad", cache_leftpad, q.device, (batch,))
+    for name, x, shape in (("cu_seqlens_k_new", cu_seqlens_k_new, (batch + 1,)), ("rotary_seqlens", rotary_seqlens, (batch,))):
+        if x is not None:
+            check_integers(name, x, q.device, shape)
     splits = cached.splits_of(num_splits)
-    part = _part_of_ranks(q, cp_world_size, cp_rank, cp_tot_seqused_k, cp_interleave_size, cp_first_key,
+    if out is not None:
+        cached.check_out(out, q, v_cache.shape[-1])
+    part = _part_of_ranks(q, batch, cp_world_size, cp_rank, cp_tot_seqused_k, cp_interleave_size, cp_first_key,
                           [("k", k), ("v", v), ("cache_leftpad", cache_leftpad), ("sinks", sinks)])
-    of_heads = [cached.factors_of(name, factors, cache, q.device) if has_new else None
+    of_heads = [cached.factors_of(name, None if is_of_bytes else factors, cache, q.device) if has_new else None
                 for name, factors, cache in (("k_descale", k_descale, k_cache), ("v_descale", v_descale, v_cache))]
     k_descale = cached.factors_of("k_descale", k_descale, k_cache, q.device, batch)
     v_descale = cached.factors_of("v_descale", v_descale, v_cache, q.device, batch)
+    if q_descale is not None:
+        k_descale = _with_factors_of_queries(q_descale, k_descale, batch, q.device)
     if has_new:
         is_local = causal or window_size != (-1, -1)
+        other_positions = None if rotary_seqlens is cache_seqlens else rotary_seqlens
         q, cache_seqlens = append_to_sequences(q, k, v, k_cache, v_cache, cache_seqlens, block_table, rotary_cos, rotary_sin,
-                                               rotary_interleaved, not is_local, *of_heads)
-    o, lse = cached.attend(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens, leftpad=cache_leftpad, causal=causal,
-                           window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
-                           softmax_scale=softmax_scale, num_splits=splits, tree_bits=tree_bits, k_descale=k_descale,
-                           v_descale=v_descale, sinks=sinks, block_mask=block_mask, **part)
-    o = o.transpose(1, 2)
+                                               rotary_interleaved, not is_local, *of_heads, cu_seqlens_q, cu_seqlens_k_new,
+                                               other_positions)
+    o, lse = cached.attend(q if is_packed else q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens,
+                           leftpad=cache_leftpad, cu_seqlens_q=cu_seqlens_q, causal=causal, window_size=window_size,
+                           softcap=softcap, alibi_slopes=alibi_slopes, softmax_scale=softmax_scale, num_splits=splits,
+                           tree_bits=tree_bits, k_descale=k_descale, v_descale=v_descale, sinks=sinks, block_mask=block_mask,
+                           out=out if out is None or is_packed else out.transpose(1, 2), **part)
+    o = out if out is not None else o if is_packed else o.transpose(1, 2)
     return (o, lse) if return_softmax_lse else o
 
 
-def _part_of_ranks(q, world_size, rank, total_lens, interleave, first_key, others):
+def get_scheduler_metadata(batch_size, max_seqlen_q, max_seqlen_k, num_heads_q, num_heads_kv, headdim, cache_seqlens,
+                           qkv_dtype=torch.bfloat16, headdim_v=None, cu_seqlens_q=None, cu_seqlens_k_new=None,
+                           cache_leftpad=None, page_size=None, max_seqlen_k_new=0, causal=False, window_size=(-1, -1),
+                           attention_chunk=0, has_softcap=False, num_splits=0, pack_gqa=None, sm_margin=0):
+    """An empty tensor of int32 on the device of cache_seqlens, for callers of FlashAttention 3's function: kernels find their
+    share of the keys by themselves. flash_attn_with_kvcache accepts it as scheduler_metadata."""
+    check_dense("cache_seqlens", cache_seqlens)
+    return torch.empty(0, dtype=torch.int32, device=cache_seqlens.device)
+
+
+def _check_flash_3(qv, attention_chunk, scheduler_metadata, pack_gqa, sm_margin, max_seqlen_q, is_packed):
+    """Checks the arguments that are refused, and those that are not used."""
+    if qv is not None:
+        raise ValueError("qv must be None: there is no kernel whose scores have a second product, of queries and values; "
+                         "flash_mla_with_kvcache attends a latent cache, for which q and qv are the columns of one array")
+    if checks.integer_of(attention_chunk) != 0:
+        raise ValueError("attention_chunk must be 0: there is no mask of chunks over a cache, but got "
+                         f"{checks.shown(attention_chunk)}; for one query of each sequence, cache_leftpad may be the number of "
+                         "keys before its chunk")
+    if scheduler_metadata is not None and not isinstance(scheduler_metadata, torch.Tensor):
+        raise ValueError("scheduler_metadata must be None or a tensor, as get_scheduler_metadata returns it, but got "
+                         f"{checks.shown(scheduler_metadata)}")
+    if pack_gqa is not None and not checks.is_flag(pack_gqa):
+        raise ValueError(f"pack_gqa must be None, True or False, but got {checks.shown(pack_gqa)}")
+    margin = checks.integer_of(sm_margin)
+    if margin is None or margin < 0:
+        raise ValueError(f"sm_margin must be a number of at least 0, but got {checks.shown(sm_margin)}")
+    if not is_packed and max_seqlen_q is not None and not is_length(max_seqlen_q):
+        raise ValueError(f"max_seqlen_q must be an integer, but got {checks.shown(max_seqlen_q)}")
+
+
+def _widened(q, k_cache, k, v, rotary_cos, rotary_sin):
+    """q of 8 bits, new keys and values, and the tables of a rotation, all in bfloat16, which has their values."""
+    for name, x in (("k_cache", k_cache), ("k", k), ("v", v)):
+        if x is not None and getattr(x, "dtype", None) != q.dtype:
+            raise ValueError(f"{name} must have the type of q, {q.dtype}, where that has 8 bits, but got "
+                             f"{getattr(x, 'dtype', type(x).__name__)}")
+    return [x.to(torch.bfloat16) if isinstance(x, torch.Tensor) and x.dtype in BYTES else x
+            for x in (q, k, v, rotary_cos, rotary_sin)]
+
+
+def _with_factors_of_queries(q_descale, k_descale, batch, device):
+    """The factors of keys, times those of queries: both are factors of the scores."""
+    check_dense("q_descale", q_descale)
+    heads = k_descale.shape[-1]
+    if q_descale.dtype != torch.float32 or q_descale.device != device or tuple(q_descale.shape) not in ((heads,), (batch, heads)):
+        raise ValueError(f"q_descale must be a tensor [{heads}] or [{batch}, {heads}] of float32 on {device}, but got "
+                         f"{q_descale.dtype} {list(q_descale.shape)} on {q_descale.device}")
+    if k_descale.dim() == 3:
+        raise ValueError("q_descale must be None where k_descale has factors of each key")
+    return k_descale * q_descale
+
+
+def _chosen(cache_batch_idx, block_table, k_cache, batch, device):
+    """The table of the sequences that cache_batch_idx chooses of the caches, or of the rows of a table. An index that there is
+    not gives pages that there are not."""
+    if cache_batch_idx is None:
+        return block_table
+    check_integers("cache_batch_idx", cache_batch_idx, device, (batch,))
+    if block_table is None:  # sequence b is page cache_batch_idx[b], of all rows
+        return cache_batch_idx[:, None]
+    check_integers("block_table", block_table, device, ("sequences", "pages"))
+    count = block_table.shape[0]
+    if count == 0:
+        raise ValueError("block_table must have at least 1 row where there is cache_batch_idx, but got 0")
+    is_row = (cache_batch_idx >= 0) & (cache_batch_idx < count)
+    rows = block_table.index_select(0, cache_batch_idx.clamp(0, count - 1))
+    return rows.masked_fill(~is_row[:, None], -1)
+
+
+def _part_of_ranks(q, batch, world_size, rank, total_lens, interleave, first_key, others):
     """What cached.attend takes for the keys of one rank; nothing where the caches have all keys."""
     numbers = {}
     for name, given, least in (("cp_world_size", world_size, 1), ("cp_rank", rank, 0), ("cp_interleave_size", interleave, 1)):
@@ -128,7 +235,7 @@ def _part_of_ranks(q, world_size, rank, total_lens, interleave, first_key, other
     ranks, rank, interleave = numbers.values()
     if rank >= ranks:
         raise ValueError(f"cp_rank must be less than cp_world_size, {ranks}, but got {rank}")
-    batch, is_whole = q.shape[0], ranks == 1 and first_key is None
+    is_whole = ranks == 1 and first_key is None
     if is_whole:
         if total_lens is not None:
             raise ValueError("cp_tot_seqused_k must be None where the caches have all keys: cp_world_size is 1, without cp_first_key")

@@ -33,10 +33,14 @@ def sum_type(x):
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
+def new_lse(q):
+    """Uninitialized LSE."""
+    return q.new_empty(q.shape[:3] if q.dim() == 4 else (q.shape[1], q.shape[0]), dtype=sum_type(q))
+
+
 def new_results(q, v):
     """Uninitialized O and LSE."""
-    rows = q.shape[:3] if q.dim() == 4 else (q.shape[1], q.shape[0])
-    return _empty_like(q, v.shape[-1]), q.new_empty(rows, dtype=sum_type(q))
+    return _empty_like(q, v.shape[-1]), new_lse(q)
 
 
 def _names(text):
