@@ -6,6 +6,7 @@
 // more features, by seed: a few, and 200 with TILEWRIGHT_TEST_TIER=full.
 
 #include "test/Acceptance/BlockLists.h"
+#include "test/Acceptance/CoverPairs.h"
 #include "test/Acceptance/LearnedMods.h"
 #include "test/Acceptance/ShippedMods.h"
 #include "test/Reference/Cases.h"
@@ -15,7 +16,6 @@
 #include "gtest/gtest.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -51,55 +51,8 @@ enum Feature {
   PackedRows, // sequences of equal lengths
   UsedRows,
   ListedBlocks, // none, per batch and head, shared
-  NumFeatures
 };
-constexpr std::array<int, NumFeatures> numChoices = {3, 2, 8, 6, 4, 2, 2, 3,
-                                                     2, 2, 2, 2, 2, 2, 2, 3};
-
-using Choice = std::array<int, NumFeatures>;
-
-/// Greedy: the next choice is the best of many random ones that contain a missing pair.
-std::vector<Choice> coverPairs() {
-  auto keyOf = [](int f, int x, int g, int y) { return ((f * 8 + x) * NumFeatures + g) * 8 + y; };
-  std::vector<char> missing(NumFeatures * 8 * NumFeatures * 8, 0);
-  int numMissing = 0;
-  for (int f = 0; f < NumFeatures; ++f)
-    for (int g = f + 1; g < NumFeatures; ++g)
-      for (int x = 0; x < numChoices[f]; ++x)
-        for (int y = 0; y < numChoices[g]; ++y, ++numMissing)
-          missing[keyOf(f, x, g, y)] = 1;
-  auto gain = [&](const Choice &choice) {
-    int count = 0;
-    for (int f = 0; f < NumFeatures; ++f)
-      for (int g = f + 1; g < NumFeatures; ++g)
-        count += missing[keyOf(f, choice[f], g, choice[g])];
-    return count;
-  };
-  Generator generator(1);
-  std::vector<Choice> all;
-  while (numMissing > 0) {
-    size_t first = std::find(missing.begin(), missing.end(), 1) - missing.begin();
-    Choice best{};
-    int most = -1;
-    for (int attempt = 0; attempt < 200; ++attempt) {
-      Choice choice;
-      for (int f = 0; f < NumFeatures; ++f)
-        choice[f] = static_cast<int>(generator.integer(0, numChoices[f]));
-      choice[first / 8 / NumFeatures / 8] = static_cast<int>(first / 8 / NumFeatures % 8);
-      choice[first / 8 % NumFeatures] = static_cast<int>(first % 8);
-      if (int count = gain(choice); count > most) {
-        most = count;
-        best = choice;
-      }
-    }
-    for (int f = 0; f < NumFeatures; ++f)
-      for (int g = f + 1; g < NumFeatures; ++g)
-        missing[keyOf(f, best[f], g, best[g])] = 0;
-    numMissing -= most;
-    all.push_back(best);
-  }
-  return all;
-}
+const std::vector<int> familyChoices = {3, 2, 8, 6, 4, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 3};
 
 //===----------------------------------------------------------------------===//
 // One choice
@@ -127,10 +80,10 @@ struct Combination {
        isTransposed = false, isPacked = false;
 
   Combination() = default;
-  explicit Combination(const Choice &choice);
+  explicit Combination(const Choices &choice);
 };
 
-Combination::Combination(const Choice &choice) {
+Combination::Combination(const Choices &choice) {
   const Causal causals[] = {Causal::None, Causal::TopLeft, Causal::BottomRight};
   const std::vector<std::vector<int>> maskLists = {{}, {0}, {1}, {2}, {3}, {4}, {1, 2}, {0, 4}};
   const std::vector<std::vector<int>> scoreLists = {{}, {0}, {1}, {2}, {0, 1}, {2, 0}};
@@ -352,7 +305,7 @@ INSTANTIATE_TEST_SUITE_P(Part, FamilyPairs,
 
 TEST_P(FamilyPairs, EveryPairOfFeatures) {
   auto [type, part] = GetParam();
-  const std::vector<Choice> all = coverPairs();
+  const std::vector<Choices> all = coverPairs(familyChoices);
   for (size_t i = part; i < all.size(); i += numParts)
     check(Combination(all[i]), type, 500 + i);
 }
