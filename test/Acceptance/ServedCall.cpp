@@ -92,8 +92,7 @@ ForwardResult ServedCall::run() const {
   Params params = attentionParams(p, type);
   params.emplace_back("PAGE_ROWS", std::to_string(inOnePiece ? 0 : copiedRows(keys.pageSize)));
   if (isDecode) {
-    for (auto [name, value] :
-         {std::pair("GROUP", p.Hq / p.Hkv), {"ROWS", rows}, {"SPLITS", parts}})
+    for (auto [name, value] : {std::pair("GROUP", p.Hq / p.Hkv), {"ROWS", rows}, {"SPLITS", parts}})
       params.emplace_back(name, std::to_string(value));
   } else {
     params.emplace_back("CACHED", "true");
@@ -113,9 +112,8 @@ ForwardResult ServedCall::run() const {
   const int64_t pages = inOnePiece ? p.B : keys.numPages,
                 pageRows = inOnePiece ? keys.maxPages * keys.pageSize : keys.pageSize;
   call.input("q", elementType(type), shapeOf({p.D}), swaps ? swapOuter(q, p.B, p.Hq) : q);
-  for (auto [name, values, width] :
-       {std::tuple(isDecode ? "k_pages" : "k", &keys.pagesK, p.D),
-        {isDecode ? "v_pages" : "v", &keys.pagesV, p.DV}})
+  for (auto [name, values, width] : {std::tuple(isDecode ? "k_pages" : "k", &keys.pagesK, p.D),
+                                     {isDecode ? "v_pages" : "v", &keys.pagesV, p.DV}})
     call.input(name, elementType(stored), {pages, pageRows, p.Hkv, width},
                arrayOfPages(*this, *values, width), layoutOfPages(order, pageRows, p.Hkv, width));
   if (!inOnePiece)

@@ -40,7 +40,7 @@ const std::vector<const char *> orderNames = {"nhd", "hnd", "alternating", "fuse
 const std::vector<int64_t> decodedQueries = {1, 3, 16}, forwardQueries = {1, 5, 40};
 const std::vector<int64_t> groupSizes = {1, 3, 8};
 enum MaskChoice { NoMask, FromTop, FromEnd, KeysBefore, BothSides, Padding, TreeBits, Lists };
-const std::vector<const char *> maskNames = {"all",       "top",     "end",  "window",
+const std::vector<const char *> maskNames = {"all",      "top",     "end",  "window",
                                              "twosided", "leftpad", "tree", "lists"};
 enum ModifierChoice { NoModifier, Softcap, Alibi, Sink, AllModifiers };
 const std::vector<const char *> modifierNames = {"plain", "softcap", "alibi", "sink", "modified"};
@@ -66,7 +66,9 @@ struct ServingCase {
            std::to_string(groupSizes[choices[GroupSize]]) + "_" + maskNames[choices[ServingMask]] +
            "_" + modifierNames[choices[ServingModifier]] + "_" + cacheNames[choices[CacheType]] +
            "_d" + std::to_string(D) + "x" + std::to_string(DV) +
-           (isDecode ? "_parts" + std::to_string(partCounts[last]) : last ? "_packed" : "_batch");
+           (isDecode ? "_parts" + std::to_string(partCounts[last])
+            : last   ? "_packed"
+                     : "_batch");
   }
 };
 
@@ -74,10 +76,10 @@ void PrintTo(const ServingCase &each, std::ostream *os) { *os << each.name(); }
 
 std::vector<ServingCase> servingCases(bool isDecode) {
   auto count = [](const auto &list) { return static_cast<int>(list.size()); };
-  std::vector<Choices> list = coverPairs(
-      {count(pageSizes), count(orderNames), count(decodedQueries), count(groupSizes),
-       count(maskNames), count(modifierNames), count(cacheNames), count(widths),
-       count(allTypes), isDecode ? count(partCounts) : 2});
+  std::vector<Choices> list =
+      coverPairs({count(pageSizes), count(orderNames), count(decodedQueries), count(groupSizes),
+                  count(maskNames), count(modifierNames), count(cacheNames), count(widths),
+                  count(allTypes), isDecode ? count(partCounts) : 2});
   if (currentTier() != Tier::Full && runsMapped() && !runsOnGpu())
     list = coverEach(list);
   std::vector<ServingCase> cases;
