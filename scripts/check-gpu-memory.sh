@@ -16,7 +16,7 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ $# -ge 1 ] || { sed -n 's/^# \?//; 4,18p' "$0"; exit 2; }
+[ $# -ge 1 ] || { sed -n 's/^# \?//; 4,15p' "$0"; exit 2; }
 tests=$1 filter=${2:-*Decode*:*Cached*} targets=${TARGETS:-sm_80 sm_90a} sanitizer=${COMPUTE_SANITIZER:-compute-sanitizer}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
