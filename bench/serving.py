@@ -6,6 +6,8 @@ of each sequence or a few, and chunked prefill; and writing new keys and values 
     bench/serving.py                                     every case; tilewrightc compiles the kernels
     bench/serving.py --cases "B1 S16k" --sides pages64,cudnn --json serving.json
     bench/serving.py --cases prefill                     the cases of chunked prefill
+    bench/serving.py --cases thirteen --sides paged,invariant --ratio paged/invariant
+                                                         what the same bits in any batch cost, over 13 cases
     bench/serving.py --bundle D128=decode.twb            bundles that are compiled already; no tilewrightc needed
 
 Cases: bf16, by name `B<sequences> S<keys>`, 64 query heads on 8 key heads of width 128 if the name has no others, and one
@@ -22,7 +24,10 @@ have a cache of that type, with a factor for each sequence and key head. Sides:
     hnd64      pages of 64 rows, [pages, heads, rows, D]
     rows:2, pages64:4, ...   the same in as many parts of each sequence (SPLITS), whose results have the same bits in any batch
     cudnn      PyTorch's scaled_dot_product_attention by cuDNN, the keys in one piece; only for equal lengths, not in prefill
-    fa4        FlashAttention-4 over pages of 64 rows, if the package flash-attn-4 is installed
+    paged, invariant   Tilewright, pages of the rows that the case has (64, if its name has no others); invariant in as many
+               parts as fill the GPU with one sequence, the multiprocessors divided by the key heads, whatever the batch
+    fa4        FlashAttention-4 over pages of 64 rows, also in prefill, if the package flash-attn-4 is installed
+    fa3, fa3:16   FlashAttention-3 over pages of 64 or 16 rows, also in prefill, if flash_attn_interface can be imported
 
 A side is first checked against a reference in f64 (‖O - ref‖ at most 0.006 ‖ref‖) with unused rows of the cache NaN on
 Tilewright's sides; one that fails is reported and not timed. Each side is then a CUDA graph of many calls over caches that
@@ -47,6 +52,7 @@ import tempfile
 
 from gpubench.append import APPEND_CASES, ChainCase
 from gpubench.cascade import CASCADES
+from gpubench.flash_caches import fa3_call, fa4_call
 from gpubench.graphs import graph_of, time_graphs
 from gpubench.library import Library, Operation
 from gpubench.mla import MLA_CASES
@@ -66,7 +72,8 @@ class Case:
     key head if it has 8 bits, or `by_token` for each key and value."""
 
     def __init__(self, name, lengths, heads=64, key_heads=8, dim=128, queries=1, window=None, modifiers=(), room=0,
-                 stored="bf16", value_dim=None, by_token=False):
+                 stored="bf16", value_dim=None, by_token=False, page_rows=64):
+        self.page_rows = page_rows
         self.name, self.lengths, self.heads, self.key_heads, self.dim = name, lengths, heads, key_heads, dim
         self.value_dim, self.by_token = value_dim or dim, by_token
         self.queries, self.window, self.modifiers, self.room, self.stored = queries, window, modifiers, room, stored
@@ -77,6 +84,8 @@ class Case:
         most = max(self.lengths) if self.window is None else self.window + self.queries
         columns = self.key_heads * (self.dim + self.value_dim)
         return sum(min(length, most) for length in self.lengths) * columns * (2 if self.stored == "bf16" else 1)
+
+    is_packed = False
 
     @property
     def is_plain(self):
@@ -125,6 +134,8 @@ CASES = [
 class Prefill(Case):
     """`queries` new queries of each sequence, packed, whose keys are in the cache behind `before` others."""
 
+    is_packed = True
+
     def __init__(self, name, sequences, queries, before, heads=32, key_heads=8, dim=128, value_dim=None):
         super().__init__(name, [before + queries] * sequences, heads, key_heads, dim, queries, value_dim=value_dim)
         self.before = before
@@ -147,6 +158,9 @@ PREFILL = [
     Prefill("mla 4 x 2048 on 6k", 4, 2048, 6 * 1024, heads=128, key_heads=128, dim=192, value_dim=128),
     Prefill("mla 1 x 4096", 1, 4096, 0, heads=128, key_heads=128, dim=192, value_dim=128),
 ]
+
+# The cases of decoding whose means are compared: those of CASES, and pages of 16 rows.
+THIRTEEN = CASES[:12] + [Case("pages of 16 B64 S8k", [8192] * 64, page_rows=16)]
 
 CHAINS = [ChainCase(case) for case in CASES if case.name in ("B1 S1k", "B8 S2k", "B64 S8k")]
 
@@ -431,25 +445,6 @@ def cudnn_call(torch, case, cache, out):
     return call
 
 
-def fa4_call(torch, case, cache, out):
-    if case.modifiers or case.stored != "bf16":
-        return None
-    from flash_attn.cute.interface import flash_attn_varlen_func
-    k, v, table = cache.pages(64, False)
-    k, v = k.nan_to_num(0), v.nan_to_num(0)
-    lengths = torch.tensor(case.lengths, dtype=torch.int32, device="cuda")
-    starts = torch.arange(len(case.lengths) + 1, dtype=torch.int32, device="cuda") * case.queries
-    is_packed = isinstance(case, Prefill)
-    q = cache.q if is_packed else cache.q.transpose(1, 2).flatten(0, 1)
-
-    def call():
-        result = flash_attn_varlen_func(q, k, v, cu_seqlens_q=starts, seqused_k=lengths, page_table=table,
-                                        max_seqlen_q=case.queries, causal=True, window_size=(case.window, None))
-        o = result[0] if isinstance(result, tuple) else result
-        return o if is_packed else o.unflatten(0, (-1, case.queries)).transpose(1, 2)
-    return call
-
-
 def side_of(name, torch, ours, case, cache, out):
     form, _, splits = name.partition(":")
     splits = int(splits or 0)
@@ -461,7 +456,25 @@ def side_of(name, torch, ours, case, cache, out):
         return ours.call(case, cache, out, 0, splits=splits)
     if form.startswith(("pages", "hnd")):
         return ours.call(case, cache, out, int(form.lstrip("pageshnd")), form.startswith("hnd"), splits=splits)
+    if form in ("paged", "invariant"):
+        if form == "invariant":
+            splits = max(torch.cuda.get_device_properties("cuda").multi_processor_count // case.key_heads, 1)
+        return ours.call(case, cache, out, case.page_rows, splits=splits)
+    if form == "fa3":
+        return fa3_call(torch, case, cache, out, splits or case.page_rows)
     return {"cudnn": cudnn_call, "fa4": fa4_call}[name](torch, case, cache, out)
+
+
+def print_ratios(results, names):
+    """Prints the time of one side divided by that of another in each case that has both, the mean and the extremes."""
+    one, _, other = names.partition("/")
+    ratios = {case: row[one]["us"] / row[other]["us"] for case, row in results.items() if one in row and other in row}
+    if not ratios:
+        sys.exit(f"serving.py: no case has both sides of --ratio {names}")
+    for case, ratio in ratios.items():
+        print(f"{names} {case:24} {ratio:.3f}")
+    mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+    print(f"{names} geometric mean of {len(ratios)} cases {mean:.3f}, from {min(ratios.values()):.3f} to {max(ratios.values()):.3f}")
 
 
 def measure(torch, case, options, ours):
@@ -506,12 +519,14 @@ def measure(torch, case, options, ours):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=lambda text: text.split(","), default=[],
-                        help="names of cases, or prefill for those of chunked prefill; default: all")
+                        help="names of cases; prefill for those of chunked prefill, thirteen for those of decoding; default: all")
     parser.add_argument("--sides", type=lambda text: text.split(","), default="rows,pages64,pages16,hnd64,cudnn".split(","))
     parser.add_argument("--bundle", action="append", default=[],
                         help="D<width>[ G<group> P<page rows>]=file.twb; prefill D<width> P<page rows, dense or before>=file.twb; for "
                         "decoding several rows, windows or modifiers <case> P<page rows>=file.twb; <program> H<heads>=file.twb; block_means=file.twb")
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--ratio", help="ONE/OTHER: also print the time of a side divided by that of another, in each case and in the "
+                        "geometric mean")
     parser.add_argument("--json")
     parser.add_argument("--library")
     parser.add_argument("--tilewrightc")
@@ -521,12 +536,12 @@ def main():
         sys.exit("serving.py needs a GPU")
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     ours = Tilewright(torch, options)
-    runs = {case.name: lambda case=case: measure(torch, case, options, ours)[0] for case in CASES + PREFILL}
+    runs = {case.name: lambda case=case: measure(torch, case, options, ours)[0] for case in CASES + THIRTEEN[-1:] + PREFILL}
     runs |= {case.name: lambda case=case: case.measure(torch, options, ours) for case in APPEND_CASES + CASCADES + MLA_CASES + SPARSE_CASES}
     runs |= {case.name: lambda case=case: case.measure(torch, options, ours, Cache) for case in CHAINS}
-    if "prefill" in options.cases:
-        options.cases += [case.name for case in PREFILL]
-    unknown = set(options.cases) - set(runs) - {"prefill"}
+    groups = {"prefill": PREFILL, "thirteen": THIRTEEN}
+    options.cases += [case.name for name, group in groups.items() if name in options.cases for case in group]
+    unknown = set(options.cases) - set(runs) - set(groups)
     if unknown:
         sys.exit(f"no case is named {', '.join(sorted(unknown))}; there are {', '.join(runs)}")
     results = {}
@@ -535,6 +550,8 @@ def main():
             results[name] = run()
             ours.kept.clear()
             torch.cuda.empty_cache()
+    if options.ratio:
+        print_ratios(results, options.ratio)
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cases": results}, file, indent=1)

@@ -14,6 +14,7 @@ import unittest.mock
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "..", "bench"))
 
 import all as bench_all  # noqa: E402
+import serving  # noqa: E402
 from gpubench import figures, rows  # noqa: E402
 
 MACHINE = {"gpu": "NVIDIA X9", "driver": "1.2", "torch": "3.4", "cudnn": "91901"}
@@ -188,6 +189,26 @@ class MeasureTest(unittest.TestCase):
                          {"ms": 2.0, "spread": (2.1 - 1.9) / 2.0, "rate": 7.0})
         self.assertEqual(figures.of_serving({"us": 20.0, "iqr": 1.0, "tbs": 4.0}), {"ms": 0.02, "spread": 0.05, "rate": 4.0})
         self.assertEqual(figures.of_serving({"us": 20.0, "iqr": 1.0, "tbs": 4.0, "tflops": 9.0})["rate"], 9.0)
+
+
+class ServingTest(unittest.TestCase):
+    def test_cases_whose_means_are_compared(self):
+        names = [case.name for case in serving.THIRTEEN]
+        self.assertEqual((len(set(names)), names[0], names[6], names[-1]), (13, "B1 S1k", "B64 S8k", "pages of 16 B64 S8k"))
+        self.assertEqual({case.page_rows for case in serving.THIRTEEN[:12]}, {64})
+        self.assertEqual(serving.bundle_names(serving.THIRTEEN[-1], 16, 4), ["D128 G8 P16 S4"])
+
+    def test_ratios(self):
+        results = {"a": {"paged": {"us": 1.0}, "invariant": {"us": 2.0}}, "b": {"paged": {"us": 2.0}, "invariant": {"us": 1.0}},
+                   "c": {"paged": {"us": 1.0}}}
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            serving.print_ratios(results, "paged/invariant")
+        lines = text.getvalue().splitlines()
+        self.assertEqual([line.split()[-1] for line in lines[:2]], ["0.500", "2.000"])
+        self.assertEqual(lines[2], "paged/invariant geometric mean of 2 cases 1.000, from 0.500 to 2.000")
+        with self.assertRaisesRegex(SystemExit, "no case has both sides of --ratio paged/fa3"):
+            serving.print_ratios(results, "paged/fa3")
 
 
 class TextTest(unittest.TestCase):
