@@ -196,29 +196,22 @@ class TilewrightImpl(AttentionImpl):
         if self.alibi_slopes is not None and self.alibi_slopes.device != query.device:
             self.alibi_slopes = self.alibi_slopes.to(query.device)
         options = dict(softmax_scale=self.scale, causal=True, window_size=self.window, softcap=self.logits_soft_cap,
-                       alibi_slopes=self.alibi_slopes)
+                       alibi_slopes=self.alibi_slopes, sinks=self.sinks)
         decodes, first = meta.decodes, meta.decodes * meta.queries
         if decodes:
             q = query[:first].unflatten(0, (decodes, meta.queries))
-            o, lse = tilewright.flash_attn_with_kvcache(
+            tilewright.flash_attn_with_kvcache(
                 q, *pages, cache_seqlens=meta.seq_lens[:decodes], block_table=meta.block_table[:decodes],
-                return_softmax_lse=True, **options, **factors)
-            self._store(output[:first], o.flatten(0, 1), lse.transpose(1, 2).flatten(0, 1))
+                out=output[:first].unflatten(0, (decodes, meta.queries)), **options, **factors)
         if first < meta.tokens:
             table, lengths = meta.block_table[decodes:], meta.seq_lens[decodes:]
             if factors:
                 columns = -(-meta.max_seq_len // pages[0].shape[1])
                 pages, table = _wide_pages(pages, factors.values(), table[:, :columns], query.dtype)
-            o, lse, _ = tilewright.flash_attn_varlen_func(
-                query[first:meta.tokens], *pages, meta.starts, None, meta.max_query_len, meta.max_seq_len,
-                return_attn_probs=True, block_table=table, seqused_k=lengths, **options)
-            self._store(output[first:meta.tokens], o, lse.transpose(0, 1))
+            tilewright.flash_attn_with_kvcache(
+                query[first:meta.tokens], *pages, cache_seqlens=lengths, block_table=table, cu_seqlens_q=meta.starts,
+                max_seqlen_q=meta.max_query_len, out=output[first:meta.tokens], **options)
         return output
-
-    def _store(self, output, o, lse):
-        """Stores o [rows, heads, width]. A sink is a key without a value: it takes its share of each row's weight, by lse
-        [rows, heads]."""
-        output.copy_(o if self.sinks is None else o * torch.sigmoid(lse - self.sinks.float())[..., None])
 
 
 def _wide_pages(pages, factors, table, dtype):

@@ -60,11 +60,12 @@ class Step:
 
 @contextlib.contextmanager
 def launches():
-    """Counts the calls of the functions that attend, by name."""
+    """Counts the calls of the functions that attend, by name; those of packed queries over a cache as "packed"."""
     counts, names = {}, ("flash_attn_with_kvcache", "flash_attn_varlen_func", "flash_mla_with_kvcache")
     with contextlib.ExitStack() as stack:
         for name in names:
             def counting(*arguments, of=getattr(tilewright, name), name=name, **options):
+                name = "packed" if options.get("cu_seqlens_q") is not None else name
                 counts[name] = counts.get(name, 0) + 1
                 return of(*arguments, **options)
             stack.enter_context(unittest.mock.patch.object(tilewright, name, counting, create=True))
@@ -166,7 +167,7 @@ class VllmTest(TorchTest):
         caches = [self.cache(), self.cache(heads_outside=True), self.cache(packed=False)]
         queries, lengths = [1, 1, 1, 5, 20, 0, 0], [33, 1, 64, 5, 37, 0, 0]
         _, metadata = self.check(queries, lengths, caches, options, wanted,
-                                 {"flash_attn_with_kvcache": 1, "flash_attn_varlen_func": 1}, tokens=30)
+                                 {"flash_attn_with_kvcache": 1, "packed": 1}, tokens=30)
         self.assertEqual((metadata.decodes, metadata.queries, metadata.starts.tolist()), (3, 1, [0, 5, 25, 25, 25]))
 
     def test_graph_of_decodes(self):
@@ -188,7 +189,7 @@ class VllmTest(TorchTest):
     def test_graph_of_any_batch(self):
         """cudagraph_mode FULL: one packed launch, whose arrays are the engine's own, so a replay may have another mixture."""
         config = {"mode": engines.CUDAGraphMode.FULL}
-        common, metadata = self.check([1] * 6, [33, 17, 64, 1, 2, 5], [self.cache()], [{}], [{}], {"flash_attn_varlen_func": 1},
+        common, metadata = self.check([1] * 6, [33, 17, 64, 1, 2, 5], [self.cache()], [{}], [{}], {"packed": 1},
                                       config=config)
         self.assertEqual((metadata.starts.data_ptr(), metadata.seq_lens.data_ptr(), metadata.block_table.data_ptr()),
                          (common.query_start_loc.data_ptr(), common.seq_lens.data_ptr(), common.block_table_tensor.data_ptr()))
@@ -207,7 +208,7 @@ class VllmTest(TorchTest):
         sinks = {"sinks": normal(HEADS, seed=7)}
         self.check([4, 4], [33, 20], [self.cache()], [sinks], [sinks], {"flash_attn_with_kvcache": 1}, config=config)
         _, metadata = self.check([4, 4, 2, 7], [33, 20, 2, 30], [self.cache()], [{"sliding_window": 6}], [{"window": (5, 0)}],
-                                 {"flash_attn_with_kvcache": 1, "flash_attn_varlen_func": 1}, config=config)
+                                 {"flash_attn_with_kvcache": 1, "packed": 1}, config=config)
         self.assertEqual((metadata.decodes, metadata.queries), (2, 4))
         self.assertEqual(self.builder(drafts=40).reorder_batch_threshold, 16)
 
@@ -216,7 +217,7 @@ class VllmTest(TorchTest):
         caches = [self.cache(heads_outside=True, dtype=torch.float8_e4m3fn).view(torch.uint8)]
         options = [{"kv_cache_dtype": "fp8", "sliding_window": 30}]
         for queries, lengths, counts in (([1, 1, 0], [33, 64, 0], {"flash_attn_with_kvcache": 1}),
-                                         ([1, 12], [33, 40], {"flash_attn_with_kvcache": 1, "flash_attn_varlen_func": 1})):
+                                         ([1, 12], [33, 40], {"flash_attn_with_kvcache": 1, "packed": 1})):
             self.check(queries, lengths, caches, options, [{"window": (29, 0)}], counts, factors=(0.5, 2.0), loose=0.005)
 
     def test_declares(self):
