@@ -75,6 +75,8 @@ VERSION_3 = """
 
 
 def setUpModule():
+    if not os.path.exists(SCRIPT):
+        raise unittest.SkipTest(f"there is no {os.path.basename(SCRIPT)}: it is a part of the source tree")
     if importlib.util.find_spec("pytest") is None:
         raise unittest.SkipTest("pytest is not installed")
     interpret_module()
