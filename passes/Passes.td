@@ -1042,7 +1042,8 @@ def TileToTgpu : Pass<"tile-to-tgpu", "::mlir::ModuleOp"> {
     gets 64 rows. Operands of 8-bit floats are converted to f16 first, which is exact; a remark (`widened-product`)
     reports that. In a loop, a tile of 8 bits that is converted for products only is copied as it is, and read and
     converted at its first product: as operand a of wgmma in registers (`ConvertedOperands.h`). So are all tiles in a
-    loop of which operand a of wgmma is computed element by element.
+    loop of which operand a of wgmma is computed element by element. Where copies have a role, whole rows that an
+    iteration reads beside the operands of its products are copied with them.
 
     A dot of f32 or f64 becomes `tgpu.fma_dot`. A tile that is loaded for a dot is copied to shared memory; a tile that
     is computed in registers stays there if it can be operand a, else it is written to shared memory. An inner extent
@@ -1552,6 +1553,8 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
     split into pieces of as many columns as a swizzle spans, which leave through that many buffers in turn. For each
     piece, the role waits until the copy that last used the buffer has read it, writes the piece, and starts its copy.
     Elementwise operations whose only use is the store are also computed piece by piece, which takes fewer registers.
+    If an iteration of a loop with products stores results, and each piece has a buffer, the role waits once for the
+    copies of the previous iteration, and each result has one fence and one barrier for all of its pieces.
 
     Without store buffers, a tile leaves through an existing buffer. In a block that processes tile after tile, that is
     the slots of a ring that each iteration writes for its own products, and then the slot that the next tile's first
@@ -1643,10 +1646,11 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
 
     A loop is not overlapped if its iterations write to shared memory for other threads, or if its first products need
     what the others yield. Its operations then form one stage, in an order that issues products early and waits for them
-    late; products that are summed in one accumulator (`O = Q state + P V`) are waited for together. With `in_flight` =
-    2, the first product that needs only what roles copy is issued one iteration early (stage 0 is that product alone),
-    and a short row that is used with this product is read when the product is issued. `in_flight` = 2 asks for this
-    order in any loop: it takes fewer registers than two stages. OrderRound.h describes the order.
+    late; products that are summed in one accumulator (`O = Q state + P V`) are waited for together. Results that only
+    leave by TMA do so while products run that do not need them. With `in_flight` = 2, the first product that needs only
+    what roles copy is issued one iteration early (stage 0 is that product alone), and a short row that is used with
+    this product is read when the product is issued. `in_flight` = 2 asks for this order in any loop: it takes fewer
+    registers than two stages. OrderRound.h describes the order.
 
     With `in_flight` = 0 and `turns`, operations stay in place. A warpgroup's turn lasts from the end of the products
     whose results others of the iteration read until it issues the first of those others: one warpgroup computes while

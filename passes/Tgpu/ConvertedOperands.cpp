@@ -7,6 +7,11 @@
 // registers, where the conversion leaves it; operand b would have to be written to shared memory
 // again. The same holds for operand a where it is computed of several tiles, such as words of 4-bit
 // digits and a row of scales.
+//
+// Rows of factors that an iteration reads beside the operands of its products, such as the decay of
+// each row of a chunk, are copied with them. A read from memory takes longer than a product, and
+// where iterations depend on each other, nothing else hides it. (Loops over blocks copy rows ahead
+// in any case.)
 
 #include "passes/Tgpu/ConvertedOperands.h"
 
@@ -15,8 +20,10 @@
 #include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/TransposeTiles.h"
+#include "passes/Tgpu/WrittenViews.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
@@ -137,4 +144,41 @@ void tgpu::copyConvertedOperands(tile::KernelOp kernel, const Target &target) {
             LayoutInference::isStaged(load) && load->getParentOfType<LoopLikeOpInterface>())
           load->setAttr(copiedName, UnitAttr::get(load.getContext()));
     });
+}
+
+/// Whether the loads of the body are all copies of one iteration: there is a product of tiles that
+/// it loads, and no inner loop.
+static bool copiesOperands(scf::ForOp loop) {
+  bool copies = false, isInnermost = true;
+  for (Operation &op : loop.getBody()->without_terminator()) {
+    isInnermost &= op.getNumRegions() == 0;
+    if (auto dot = dyn_cast<tile::DotOp>(op))
+      for (Value operand : {dot.getLhs(), dot.getRhs()})
+        copies |= LayoutInference::isStaged(operand) && operand.getParentBlock() == loop.getBody();
+  }
+  return copies && isInnermost;
+}
+
+/// Whether a tensor map describes the view for any launch: whole rows of a workspace do not begin
+/// at an odd address, as rows of an argument of any length may.
+static bool isWholeRow(tile::LoadOp load) {
+  constexpr int64_t leastBits = 32, chunkBits = 128;
+  auto tile = dyn_cast<RankedTensorType>(load.getType());
+  auto shape = cast<tile::ViewType>(load.getView().getType()).getShape();
+  int64_t bits = tile ? getElementBits(tile.getElementType()) : 0;
+  return tile && tile.getRank() == 1 && bits >= leastBits && shape.back() == tile.getDimSize(0) &&
+         load.getStaticIndices().back() == 0 && tile.getDimSize(0) * bits % chunkBits == 0;
+}
+
+void tgpu::copyRowsOfIterations(tile::KernelOp kernel, const Target &target) {
+  if (!target.hasRoles())
+    return;
+  kernel.walk([&](scf::ForOp loop) {
+    if (!copiesOperands(loop))
+      return;
+    WrittenViews written(loop);
+    for (auto load : loop.getBody()->getOps<tile::LoadOp>())
+      if (LayoutInference::isStaged(load) && isWholeRow(load) && !written.contains(load.getView()))
+        load->setAttr(copiedName, UnitAttr::get(kernel.getContext()));
+  });
 }

@@ -29,6 +29,10 @@ bool isReadByColumns(tile::LoadOp load);
 /// The same for tiles in loops of which operand a of wgmma is computed.
 void copyConvertedOperands(tile::KernelOp kernel, const Target &target);
 
+/// Lets rows that the iterations of a loop read beside the operands of their products be copied to
+/// shared memory with these, on a target whose copies run ahead in a role of their own.
+void copyRowsOfIterations(tile::KernelOp kernel, const Target &target);
+
 } // namespace tilewright::tgpu
 
 #endif // TILEWRIGHT_PASSES_TGPU_CONVERTEDOPERANDS_H

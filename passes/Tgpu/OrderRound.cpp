@@ -41,6 +41,9 @@ public:
         emit(&op);
     if (aheadWait)
       readRowsUsedWith(nullptr);
+    leaves = onlyResultsLeave() && multipliesSum();
+    if (leaves)
+      prepareJoined(first);
     for (Product *product : first) {
       if (isFromRegisters(*product))
         waitForOperands();
@@ -49,6 +52,8 @@ public:
       if (!aheadWait && product == first.front())
         readRowsUsedWith(product->wait);
     }
+    if (leaves)
+      emitBesideProducts();
     for (;;) {
       for (Operation &op : body->without_terminator())
         if (isReady(&op))
@@ -59,7 +64,7 @@ public:
       // Issue a kept product so that the matrix unit works while the result is used, unless warps
       // exchange values computed from it: then it is better issued at the barrier, and writes to
       // shared memory are slower while a product reads from there.
-      if (aheadOps.empty() && isExchanged(next->wait))
+      if (aheadOps.empty() && !leaves && isExchanged(next->wait))
         isKeptForBarrier = true;
       else if (!isFollowed(*next) && !issueKept() && !aheadOps.empty()) {
         // The registers that a product reads are free when it has ended.
@@ -71,6 +76,11 @@ public:
         issueAhead();
       }
       emit(next->wait);
+    }
+    if (leaves) {
+      while (issueKept())
+        continue;
+      storeResults();
     }
     for (Operation &op : body->without_terminator())
       emit(&op);
@@ -146,6 +156,68 @@ private:
     aheadOps.clear();
   }
 
+  //===--- Results that leave ----------------------------------------------------===//
+
+  /// Whether operand a of a product depends on a tile that the previous iteration yields: the time
+  /// of iterations is that of their chain.
+  bool multipliesSum() {
+    llvm::SetVector<Value> reached;
+    for (Product &product : products)
+      reached.insert(product.op.getA());
+    for (size_t i = 0; i < reached.size(); ++i) {
+      Value value = reached[i];
+      Operation *op = value.getDefiningOp();
+      if (!op && isa<RankedTensorType>(value.getType()) && value.getParentBlock() == body)
+        return true;
+      if (op && op->getBlock() == body && !isa<WgmmaWaitOp>(op))
+        reached.insert_range(op->getOperands());
+    }
+    return false;
+  }
+
+  /// Whether shared memory is only written for results that leave by TMA: then their barriers and
+  /// fences hide behind products.
+  bool onlyResultsLeave() {
+    llvm::DenseSet<Value> left;
+    for (auto store : body->getOps<TmaStoreOp>())
+      left.insert(store.getBuffer());
+    return !left.empty() && llvm::all_of(accesses, [&](Operation *access) {
+      auto write = dyn_cast<WriteSharedOp>(access);
+      return write ? left.contains(write.getBuffer())
+                   : isa<SyncOp, FenceAsyncOp, TmaStoreOp, BulkCommitOp, BulkWaitOp>(access);
+    });
+  }
+
+  /// Prepares the operands of products that extend those of `first` before any of these is issued:
+  /// at the branch of a wait, and at a reader of a sum of earlier iterations, ptxas ends the
+  /// products in flight.
+  void prepareJoined(ArrayRef<Product *> first) {
+    for (Product *product : first)
+      if (Value acc = product->op.getAcc(); acc && acc.getDefiningOp<WgmmaOp>())
+        for (Operation *before : getPredecessors(product->op))
+          if (!getProduct(before))
+            emit(before);
+  }
+
+  /// While the first products run: the waits for other operands, the reads of rows, and the stores
+  /// of the results that are known.
+  void emitBesideProducts() {
+    for (Operation &op : body->without_terminator()) {
+      auto read = dyn_cast<ReadOp>(op);
+      bool isRow = read && cast<RankedTensorType>(read.getType()).getRank() == 1;
+      if ((isa<WaitOp>(op) || isRow) && !dependsOnProduct(&op))
+        emit(&op);
+    }
+    storeResults();
+  }
+
+  /// Stores the results that depend on no product that has not been waited for.
+  void storeResults() {
+    for (auto commit : body->getOps<BulkCommitOp>())
+      if (!dependsOnProduct(commit))
+        emit(commit);
+  }
+
   //===--- The order -------------------------------------------------------------===//
 
   /// Readers of a sum of earlier iterations precede all products: ptxas would wait for any product
@@ -213,6 +285,8 @@ private:
   /// Writes an operand a in registers that later products read from shared memory: its registers
   /// are free when this product has ended.
   void writeOperand(Product &product) {
+    if (leaves)
+      return;
     auto convert = product.op.getA().getDefiningOp<ConvertOp>();
     for (auto write : body->getOps<WriteSharedOp>())
       if (convert && write.getValue() == convert.getSource() && !dependsOnProduct(write))
@@ -321,7 +395,8 @@ private:
   /// and reads of shared memory are placed at their uses.
   bool isReady(Operation *op) {
     if (isEmitted.contains(op) ||
-        isa<WgmmaCommitOp, WgmmaWaitOp, WaitOp, SlotOp, ReadOp, AcquireOp>(op))
+        isa<WgmmaCommitOp, WgmmaWaitOp, WaitOp, SlotOp, ReadOp, AcquireOp>(op) ||
+        (leaves && llvm::is_contained(accesses, op)))
       return false;
     if (isa<WgmmaOp>(op))
       return !isOnlyYielded(getProduct(op)->wait) && !dependsOnProduct(op);
@@ -347,6 +422,7 @@ private:
   SmallVector<Operation *> aheadOps; ///< of the next iteration, until they are issued
   Operation *aheadWait = nullptr;
   bool isKeptForBarrier = false; ///< a product, to be issued before the last barrier
+  bool leaves = false;           ///< whether results leave while products of a chain run
   SmallVector<OrderedOp> sequence;
 };
 

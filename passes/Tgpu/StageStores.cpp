@@ -18,6 +18,14 @@
 //
 // The number of pieces is a multiple of n, so p mod n is static, and continues from tile to tile.
 //
+// In an iteration of a loop with products, barriers are on the path from one iteration to the next.
+// If each piece of its stores has a buffer, one wait and barrier in front of the first store say
+// that all of them have been read, and a store writes all of its pieces at once:
+//
+//   bulk_wait pending 0 read, sync                     only in front of the first store
+//   write for each piece, fence_async, sync
+//   tma_store for each piece, bulk_commit
+//
 // If there is no room for buffers, a tile may leave through the buffer of an operand that is loaded
 // once per tile of the grid and has been read: each warpgroup overwrites the rows that only its own
 // products have read, or waits at a barrier for the others. The buffer is released when the copy
@@ -89,12 +97,21 @@ private:
     if (perWarpgroup)
       stores = std::move(ofWarpgroups);
     Value barrier = NamedBarrierOp::create(b, b.getIndexType(), warps, IntegerAttr(), perWarpgroup);
-    llvm::DenseMap<Block *, int64_t> piecesOf;
-    for (auto &[store, pieces] : stores)
-      piecesOf[store->getBlock()] += pieces.count;
-    for (auto &[store, pieces] : stores)
-      stageStore(store, pieces, piecesOf.lookup(store->getBlock()) - pieces.count, barrier,
-                 perWarpgroup);
+    llvm::MapVector<Block *, SmallVector<std::pair<StoreOp, StorePieces>>> byBlock;
+    for (auto &each : stores)
+      byBlock[each.first->getBlock()].push_back(each);
+    for (auto &[block, ofBlock] : byBlock) {
+      if (areStagedAtOnce(block, ofBlock)) {
+        for (auto &[store, pieces] : ofBlock)
+          stageAtOnce(store, pieces, store == ofBlock.front().first, barrier, perWarpgroup);
+        continue;
+      }
+      int64_t count = 0;
+      for (auto &[store, pieces] : ofBlock)
+        count += pieces.count;
+      for (auto &[store, pieces] : ofBlock)
+        stageStore(store, pieces, count - pieces.count, barrier, perWarpgroup);
+    }
     // A block must not end while its shared memory is being read.
     b.setInsertionPointToEnd(&role);
     BulkWaitOp::create(b, 0, /*read=*/true);
@@ -113,6 +130,44 @@ private:
     if (map)
       pieces.map = map;
     return !!map;
+  }
+
+  /// Whether the stores are those of an iteration of a loop with products, and each piece has a
+  /// buffer.
+  static bool areStagedAtOnce(Block *block, ArrayRef<std::pair<StoreOp, StorePieces>> stores) {
+    auto loop = dyn_cast<scf::ForOp>(block->getParentOp());
+    return loop && loop->hasAttr(scheduleName) && !block->getOps<WgmmaOp>().empty() &&
+           llvm::all_of(stores,
+                        [](const auto &each) { return each.second.buffers == each.second.count; });
+  }
+
+  void stageAtOnce(StoreOp store, const StorePieces &pieces, bool isFirst, Value barrier,
+                   bool perWarpgroup) {
+    ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
+    b.setInsertionPoint(barrier.getDefiningOp());
+    Value map = getStoreMap(b, store.getView(), pieces.map);
+    auto ringType = RingType::get(b.getContext(), pieces.buffers, pieces.type);
+    Value ring = AllocRingOp::create(b, ringType, IntegerAttr());
+    b.setInsertionPoint(store);
+    if (isFirst) {
+      BulkWaitOp::create(b, 0, /*read=*/true);
+      SyncOp::create(b, barrier);
+    }
+    int64_t panel = pieces.type.getShape()[1];
+    SmallVector<Value> buffers;
+    for (int64_t piece = 0; piece < pieces.count; ++piece) {
+      int64_t first = piece * panel, columns = pieces.getColumnsFrom(first);
+      Value use = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(piece)));
+      buffers.push_back(SlotOp::create(b, pieces.getType(columns), ring, use));
+      WriteSharedOp::create(b, getColumns(b, store.getValue(), first, columns), buffers.back(),
+                            /*transpose=*/false);
+    }
+    FenceAsyncOp::create(b);
+    SyncOp::create(b, barrier);
+    for (auto [piece, buffer] : llvm::enumerate(buffers))
+      storePiece(b, store, buffer, map, static_cast<int64_t>(piece) * panel, perWarpgroup);
+    BulkCommitOp::create(b);
+    store.erase(); // canonicalize removes what it alone used
   }
 
   /// `others`: the pieces of the other stores of the block, all of which leave between two

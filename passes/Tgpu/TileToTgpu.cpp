@@ -65,6 +65,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       if (hasWgmma && kernel->hasAttr(tgpu::transposeFewRowsName))
         tgpu::transposeTilesOfFewRows(kernel);
       tgpu::copyConvertedOperands(kernel, *machine);
+      tgpu::copyRowsOfIterations(kernel, *machine);
       int64_t wanted = warps ? warps : tgpu::chooseWarps(kernel, *machine);
       int64_t usable = tgpu::getUsableWarps(kernel, wanted);
       constexpr int64_t rowsOfWarp = 16;

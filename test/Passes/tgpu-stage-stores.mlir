@@ -62,6 +62,55 @@ tgpu.kernel @two_buffers target "sm_90a" warps 8 (%c: !tile.view<[?, ?], f32>) g
     }
 }
 
+// Results of an iteration with a product, whose pieces have a buffer each: the iteration waits once for the copies of the
+// previous one, and each result has one fence and one barrier.
+// CHECK-LABEL: tgpu.kernel @at_once
+// CHECK-DAG:     %[[RING:.*]] = tgpu.alloc_ring : !tgpu.ring<2, <64x64xbf16, b128>>
+// CHECK-DAG:     tgpu.alloc_ring : !tgpu.ring<1, <64x64xbf16, b128>>
+// CHECK:         scf.for
+// CHECK:           tgpu.bulk_wait pending 0 read
+// CHECK-NEXT:      tgpu.sync on %[[BARRIER:.*]]
+// CHECK:           %[[S0:.*]] = tgpu.slot %[[RING]]
+// CHECK:           tgpu.write %{{.*}}, %[[S0]]
+// CHECK:           %[[S1:.*]] = tgpu.slot %[[RING]]
+// CHECK:           tgpu.write %{{.*}}, %[[S1]]
+// CHECK-NEXT:      tgpu.fence_async
+// CHECK-NEXT:      tgpu.sync on %[[BARRIER]]
+// CHECK-NEXT:      tgpu.tma_store %[[S0]], %[[MAP:.*]][%[[I:.*]], 0]
+// CHECK-NEXT:      tgpu.tma_store %[[S1]], %[[MAP]][%[[I]], 64]
+// CHECK-NEXT:      tgpu.bulk_commit
+// CHECK-NOT:       tgpu.bulk_wait
+// CHECK-NOT:       tgpu.sync
+// CHECK:           tgpu.write
+// CHECK-NEXT:      tgpu.fence_async
+// CHECK-NEXT:      tgpu.sync on %[[BARRIER]]
+// CHECK-NEXT:      tgpu.tma_store
+// CHECK-NEXT:      tgpu.bulk_commit
+// CHECK-NOT:       tgpu.bulk_wait
+// CHECK:         }
+// CHECK:         tgpu.bulk_wait pending 0 read
+tgpu.kernel @at_once target "sm_90a" warps 4 (%c: !tile.view<[?, ?], bf16>, %d: !tile.view<[?, ?], bf16>, %n: i32) grid(%b = 1)
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, store_buffers = 2>} {
+  %x = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %y = tgpu.alloc : !tgpu.shared<128x64xbf16, b128>
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  tgpu.roles
+    role "compute" warps 4 {
+      scf.for %i = %c0 to %n step %c64 : i32 {
+        %pending = tgpu.wgmma %x, %y transpose_b : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<128x64xbf16, b128>
+            -> tensor<64x128xf32, #tgpu.wgmma<1>>
+        tgpu.wgmma_commit
+        %sum = tgpu.wgmma_wait pending 0, %pending : tensor<64x128xf32, #tgpu.wgmma<1>>
+        %wide = tile.cast %sum : tensor<64x128xf32, #tgpu.wgmma<1>> -> tensor<64x128xbf16, #tgpu.wgmma<1>>
+        tgpu.store %wide, %c[%i, 0] : tensor<64x128xbf16, #tgpu.wgmma<1>>, !tile.view<[?, ?], bf16>
+        %narrow = tgpu.columns 0 of %wide
+            : tensor<64x128xbf16, #tgpu.wgmma<1>> -> tensor<64x64xbf16, #tgpu.wgmma<1>>
+        tgpu.store %narrow, %d[%i, 0] : tensor<64x64xbf16, #tgpu.wgmma<1>>, !tile.view<[?, ?], bf16>
+      } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+    }
+}
+
 // Two results of an iteration: when a buffer is written again, the other result has left, too.
 // CHECK-LABEL: tgpu.kernel @two_results
 // CHECK:         scf.for
