@@ -53,6 +53,7 @@ tile.link "lib/delta_rule.mlir"
 !v_view     = !tile.view<[?, ?, ?, DV], T>
 !row_view   = !tile.view<[?, ?, ?], ACC>
 !rows_view  = !tile.view<[?, ?, BLOCK_N], ACC>
+!wide_view  = !tile.view<[?, ?, BLOCK_V], ACC>
 !m_view     = !tile.view<[?, ?, BLOCK_N, BLOCK_N], T>
 !w_view     = !tile.view<[?, ?, BLOCK_N, D], T>
 !vt_view    = !tile.view<[?, ?, DV, BLOCK_N], T>
@@ -82,8 +83,9 @@ tile.program @gated_delta_rule
             same_dims(state_out, v, 0, 1), finite(scale))
     (%q: !k_view, %k: !k_view, %v: !v_view, %g: !row_view, %beta: !row_view, %o: !v_view,
      %state_in: optional !state_view, %state_out: optional !state_view, %scale: !acc) {
-  %sums, %lefts, %scaled, %ws, %us, %states, %inverses, %ps, %qs = tile.call @delta_states() with (GRADIENTS = false)
-      -> !rows_view, !rows_view, !m_view, !w_view, !vt_view, !chunk_view, !m_view, !m_view, !w_view
+  %sums, %lefts, %totals, %scaled, %ws, %us, %states, %inverses, %ps, %qs
+      = tile.call @delta_states() with (GRADIENTS = false)
+      -> !rows_view, !rows_view, !wide_view, !m_view, !w_view, !vt_view, !chunk_view, !m_view, !m_view, !w_view
   tile.launch @gated_delta_rule_outputs(sums = %sums, us = %us, states = %states) : !rows_view, !vt_view, !chunk_view
 }
 

@@ -61,6 +61,7 @@ tile.link "lib/delta_rule.mlir"
 !v_view     = !tile.view<[?, ?, ?, DV], T>
 !row_view   = !tile.view<[?, ?, ?], ACC>
 !rows_view  = !tile.view<[?, ?, BLOCK_N], ACC>
+!wide_view  = !tile.view<[?, ?, BLOCK_V], ACC>
 !m_view     = !tile.view<[?, ?, BLOCK_N, BLOCK_N], T>
 !w_view     = !tile.view<[?, ?, BLOCK_N, D], T>
 !y_view     = !tile.view<[?, ?, BLOCK_N, DV], T>
@@ -79,6 +80,7 @@ tile.link "lib/delta_rule.mlir"
 !keep    = !tile.tile<[BLOCK_N, BLOCK_N], i1>
 !pos     = !tile.tile<[BLOCK_N, BLOCK_N], i32>
 !row     = !tile.tile<[BLOCK_N], ACC>
+!wide    = !tile.tile<[BLOCK_V], ACC>
 !state   = !tile.tile<[BLOCK_V, DP], ACC>
 !state_t = !tile.tile<[BLOCK_V, DP], T>
 !pos_row = !tile.tile<[BLOCK_N], i32>
@@ -100,8 +102,9 @@ tile.program @gated_delta_rule_backward
     (%q: !k_view, %k: !k_view, %v: !v_view, %g: !row_view, %beta: !row_view, %do: !v_view,
      %state_in: optional !state_view, %dstate_out: optional !state_view, %dq: !k_view, %dk: !k_view, %dv: !v_view,
      %dg: !row_view, %dbeta: !row_view, %dstate_in: optional !state_view, %scale: !acc) {
-  %sums, %lefts, %scaled, %ws, %us, %states, %inverses, %ps, %qs = tile.call @delta_states() with (GRADIENTS = true)
-      -> !rows_view, !rows_view, !m_view, !w_view, !vt_view, !chunk_view, !m_view, !m_view, !w_view
+  %sums, %lefts, %totals, %scaled, %ws, %us, %states, %inverses, %ps, %qs
+      = tile.call @delta_states() with (GRADIENTS = true)
+      -> !rows_view, !rows_view, !wide_view, !m_view, !w_view, !vt_view, !chunk_view, !m_view, !m_view, !w_view
   %dstates = tile.workspace [dim(v, 0), CHUNKS, DV, D] : !chunk_view
   %dus = tile.workspace [dim(v, 0), CHUNKS, DV, BLOCK_N] : !vt_view
   %ys = tile.workspace [dim(v, 0), CHUNKS, BLOCK_N, DV] : !y_view
@@ -112,9 +115,9 @@ tile.program @gated_delta_rule_backward
   // Y . V, and Q . dQ of each head.
   %yvs = tile.workspace [dim(v, 0), CHUNKS, BLOCK_N] : !rows_view
   %qdqs = tile.workspace [dim(v, 0), CHUNKS, BLOCK_N] : !rows_view
-  tile.launch @delta_sequence_back(qs = %qs, sums = %sums, lefts = %lefts, ws = %ws, ps = %ps, dstates = %dstates,
+  tile.launch @delta_sequence_back(qs = %qs, totals = %totals, lefts = %lefts, ws = %ws, ps = %ps, dstates = %dstates,
                                    dus = %dus)
-      : !w_view, !rows_view, !rows_view, !w_view, !m_view, !chunk_view, !vt_view
+      : !w_view, !wide_view, !rows_view, !w_view, !m_view, !chunk_view, !vt_view
   tile.launch @delta_pairs_back(sums = %sums, inverses = %inverses, us = %us, dus = %dus, ys = %ys, drs = %drs,
                                 das = %das, bs = %bs, yvs = %yvs)
       : !rows_view, !m_view, !vt_view, !vt_view, !y_view, !m_view, !m_view, !m_view, !rows_view
@@ -130,7 +133,7 @@ tile.program @gated_delta_rule_backward
 tile.kernel @delta_sequence_back
     params(D: int, DV: int, T: type, BLOCK_N: int, BLOCK_V: int,
            let DP: int = padded_for("state", D, DV, T), let ACC: type = accumulator(T))
-    (%k: !k_view, %do: !v_view, %qs: !w_view, %sums: !rows_view, %lefts: !rows_view, %ws: !w_view, %ps: !m_view,
+    (%k: !k_view, %do: !v_view, %qs: !w_view, %totals: !wide_view, %lefts: !rows_view, %ws: !w_view, %ps: !m_view,
      %dstate_out: optional !state_view, %dstates: !chunk_view, %dus: !vt_view, %dstate_in: optional !state_view)
     grid(%bv = ceildiv(DV, BLOCK_V), %h = dim(do, 1), %b = dim(do, 0)) {
   %c0 = arith.constant 0 : i32
@@ -138,7 +141,6 @@ tile.kernel @delta_sequence_back
   %c = tile.expr %bv * BLOCK_V : i32
   %rows = tile.dim %do, 2 : !v_view
   %chunks = tile.expr ceildiv(%rows, BLOCK_N) : i32
-  %end = tile.expr BLOCK_N - 1 : i32
   %heads = tile.dim %do, 1 : !v_view
   %key_heads = tile.dim %k, 1 : !k_view
   %group = arith.divsi %heads, %key_heads : i32
@@ -155,19 +157,18 @@ tile.kernel @delta_sequence_back
     %q_tile = tile.load %qs[%b, %chunk, 0, 0] : !w_view -> !k
     %w_tile = tile.load %ws[%b, %chunk, 0, 0] : !w_view -> !k
     %left_row = tile.load %lefts[%b, %chunk, 0] : !rows_view -> !row
-    %total = tile.at %sums[%b, %chunk, %end] : !rows_view
+    %total_row = tile.load %totals[%b, %chunk, 0] : !wide_view -> !wide
 
     %dstate_tile = tile.cast %dstate : !state -> !state_t
-    tile.store %dstate_tile, %dstates[%b, %chunk, %c, 0] : !state_t, !chunk_view
     %of_state = tile.dot %dstate_tile, %k_tile transpose_b : !state_t, !k -> !vt_acc
+    tile.store %dstate_tile, %dstates[%b, %chunk, %c, 0] : !state_t, !chunk_view
     %left = tile.expr %of_state * expand(%left_row, 0) : !vt_acc
     %du = tile.dot %do_tile, %p_tile, %left transpose_a : !v, !m -> !vt_acc
     %du_tile = tile.cast %du : !vt_acc -> !vt
-    tile.store %du_tile, %dus[%b, %chunk, %c, 0] : !vt, !vt_view
-    %decay = math.exp %total : !acc
-    %old = tile.expr %dstate * full(%decay) : !state
+    %old = tile.expr %dstate * expand(%total_row, 1) : !state
     %of_q = tile.dot %do_tile, %q_tile, %old transpose_a : !v, !k -> !state
     %new = tile.dot %du_tile, %w_tile, %of_q : !vt, !k -> !state
+    tile.store %du_tile, %dus[%b, %chunk, %c, 0] : !vt, !vt_view
     scf.yield %new : !state
   }
   tile.store %before, %dstate_in[%b, %h, 0, %c] dims [3, 2] : !state, !state_view

@@ -9,6 +9,8 @@
 //
 //   sums      the sums of g from the beginning of the chunk
 //   lefts     exp(G[last] - G), the decay from each row to the last
+//   totals    exp(G[last]), the decay of the whole chunk, BLOCK_V times: a row comes with the copies of tiles, ahead of
+//             the iteration that needs it, and a number does not
 //   scaled    inverse, its column j times beta[j]
 //   ws        -W
 //   us        U^T
@@ -30,6 +32,7 @@ tile.link "triangular.mlir"
 !v_view     = !tile.view<[?, ?, ?, DV], T>
 !row_view   = !tile.view<[?, ?, ?], ACC>
 !rows_view  = !tile.view<[?, ?, BLOCK_N], ACC>
+!wide_view  = !tile.view<[?, ?, BLOCK_V], ACC>
 !m_view     = !tile.view<[?, ?, BLOCK_N, BLOCK_N], T>
 !w_view     = !tile.view<[?, ?, BLOCK_N, D], T>
 !vt_view    = !tile.view<[?, ?, DV, BLOCK_N], T>
@@ -46,6 +49,8 @@ tile.link "triangular.mlir"
 !keep    = !tile.tile<[BLOCK_N, BLOCK_N], i1>
 !pos     = !tile.tile<[BLOCK_N, BLOCK_N], i32>
 !row     = !tile.tile<[BLOCK_N], ACC>
+!wide    = !tile.tile<[BLOCK_V], ACC>
+!each    = !tile.tile<[BLOCK_V, BLOCK_N], ACC>
 !state   = !tile.tile<[BLOCK_V, DP], ACC>
 !state_t = !tile.tile<[BLOCK_V, DP], T>
 !acc     = !tile.param<ACC>
@@ -58,6 +63,7 @@ tile.program @delta_states
      %state_in: optional !state_view, %state_out: optional !state_view, %scale: !acc when (GRADIENTS)) {
   %sums = tile.workspace [dim(v, 0), CHUNKS, BLOCK_N] : !rows_view
   %lefts = tile.workspace [dim(v, 0), CHUNKS, BLOCK_N] : !rows_view
+  %totals = tile.workspace [dim(v, 0), CHUNKS, BLOCK_V] : !wide_view
   %scaled = tile.workspace [dim(v, 0), CHUNKS, BLOCK_N, BLOCK_N] : !m_view
   %ws = tile.workspace [dim(v, 0), CHUNKS, BLOCK_N, D] : !w_view
   %us = tile.workspace [dim(v, 0), CHUNKS, DV, BLOCK_N] : !vt_view
@@ -65,24 +71,24 @@ tile.program @delta_states
   %inverses = tile.workspace [select(GRADIENTS, dim(v, 0), 0), CHUNKS, BLOCK_N, BLOCK_N] : !m_view
   %ps = tile.workspace [select(GRADIENTS, dim(v, 0), 0), CHUNKS, BLOCK_N, BLOCK_N] : !m_view
   %qs = tile.workspace [select(GRADIENTS, dim(v, 0), 0), CHUNKS, BLOCK_N, D] : !w_view
-  tile.launch @delta_chunks(sums = %sums, lefts = %lefts, scaled = %scaled, ws = %ws, inverses = %inverses, ps = %ps,
-                            qs = %qs)
-      : !rows_view, !rows_view, !m_view, !w_view, !m_view, !m_view, !w_view
-  tile.launch @delta_sequence(sums = %sums, lefts = %lefts, scaled = %scaled, ws = %ws, us = %us, states = %states)
-      : !rows_view, !rows_view, !m_view, !w_view, !vt_view, !chunk_view
-  tile.return %sums, %lefts, %scaled, %ws, %us, %states, %inverses, %ps, %qs
-      : !rows_view, !rows_view, !m_view, !w_view, !vt_view, !chunk_view, !m_view, !m_view, !w_view
+  tile.launch @delta_chunks(sums = %sums, lefts = %lefts, totals = %totals, scaled = %scaled, ws = %ws,
+                            inverses = %inverses, ps = %ps, qs = %qs)
+      : !rows_view, !rows_view, !wide_view, !m_view, !w_view, !m_view, !m_view, !w_view
+  tile.launch @delta_sequence(totals = %totals, lefts = %lefts, scaled = %scaled, ws = %ws, us = %us, states = %states)
+      : !wide_view, !rows_view, !m_view, !w_view, !vt_view, !chunk_view
+  tile.return %sums, %lefts, %totals, %scaled, %ws, %us, %states, %inverses, %ps, %qs
+      : !rows_view, !rows_view, !wide_view, !m_view, !w_view, !vt_view, !chunk_view, !m_view, !m_view, !w_view
 }
 
 // What does not depend on the state. Rows that there are not have g, beta and k of zero: the sums are constant there.
 tile.kernel @delta_chunks
-    params(D: int, T: type, BLOCK_N: int, GRADIENTS: flag,
+    params(D: int, T: type, BLOCK_N, BLOCK_V: int, GRADIENTS: flag,
            let DP: int = padded_for("state", D, D, T),
            let LEVELS: int = select(BLOCK_N == 64, 6, select(BLOCK_N == 32, 5, 4)), let COARSE: flag = bits(T) < 32,
            let ACC: type = accumulator(T))
     (%q: !k_view when (GRADIENTS), %k: !k_view, %g: !row_view, %beta: !row_view, %sums: !rows_view, %lefts: !rows_view,
-     %scaled: !m_view, %ws: !w_view, %inverses: !m_view when (GRADIENTS), %ps: !m_view when (GRADIENTS),
-     %qs: !w_view when (GRADIENTS), %scale: !acc when (GRADIENTS))
+     %totals: !wide_view, %scaled: !m_view, %ws: !w_view, %inverses: !m_view when (GRADIENTS),
+     %ps: !m_view when (GRADIENTS), %qs: !w_view when (GRADIENTS), %scale: !acc when (GRADIENTS))
     grid(%bn = ceildiv(dim(g, 2), BLOCK_N), %h = dim(g, 1), %b = dim(g, 0)) {
   %c0 = arith.constant 0 : i32
   %n = tile.expr %bn * BLOCK_N : i32
@@ -97,7 +103,10 @@ tile.kernel @delta_chunks
   %j = tile.iota %c0 dim 1 : !pos
   %keep = arith.cmpi sle, %j, %i : !pos
 
+  // All reads begin before the first result is used.
+  %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
   %g_row = tile.load %g[%b, %h, %n] : !row_view -> !row
+  %beta_row = tile.load %beta[%b, %h, %n] : !row_view -> !row
   %g_each = tile.expand %g_row dim 0 : !row -> !s
   %g_kept = tile.select %keep, %g_each, %none : !keep, !s
   %sums_row = tile.reduce add %g_kept dim 1 : !s -> !row
@@ -105,9 +114,11 @@ tile.kernel @delta_chunks
   tile.store %sums_row, %sums[%b, %chunk, 0] : !row, !rows_view
   %left_row = tile.expr exp(%total_row - %sums_row) : !row
   tile.store %left_row, %lefts[%b, %chunk, 0] : !row, !rows_view
+  %g_wide = tile.expand %g_row dim 0 : !row -> !each
+  %total_wide = tile.reduce add %g_wide dim 1 : !each -> !wide
+  %decay_wide = math.exp %total_wide : !wide
+  tile.store %decay_wide, %totals[%b, %chunk, 0] : !wide, !wide_view
   %decays = func.call @decays(%sums_row) : (!row) -> !s
-  %beta_row = tile.load %beta[%b, %h, %n] : !row_view -> !row
-  %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
   %products = tile.dot %k_tile, %k_tile transpose_b : !k, !k -> !s
   %a = tile.expr %products * %decays * expand(%beta_row, 1) : !s
   %inverse = func.call @unit_lower_inverse(%a) : (!s) -> !s
@@ -139,7 +150,7 @@ tile.kernel @delta_chunks
 tile.kernel @delta_sequence
     params(D: int, DV: int, T: type, BLOCK_N: int, BLOCK_V: int,
            let DP: int = padded_for("state", D, DV, T), let ACC: type = accumulator(T))
-    (%k: !k_view, %v: !v_view, %sums: !rows_view, %lefts: !rows_view, %scaled: !m_view, %ws: !w_view,
+    (%k: !k_view, %v: !v_view, %totals: !wide_view, %lefts: !rows_view, %scaled: !m_view, %ws: !w_view,
      %us: !vt_view, %states: !chunk_view, %state_in: optional !state_view, %state_out: optional !state_view)
     grid(%bv = ceildiv(DV, BLOCK_V), %h = dim(v, 1), %b = dim(v, 0)) {
   %c0 = arith.constant 0 : i32
@@ -147,7 +158,6 @@ tile.kernel @delta_sequence
   %c = tile.expr %bv * BLOCK_V : i32
   %rows = tile.dim %v, 2 : !v_view
   %chunks = tile.expr ceildiv(%rows, BLOCK_N) : i32
-  %end = tile.expr BLOCK_N - 1 : i32
   %heads = tile.dim %v, 1 : !v_view
   %key_heads = tile.dim %k, 1 : !k_view
   %group = arith.divsi %heads, %key_heads : i32
@@ -161,18 +171,17 @@ tile.kernel @delta_sequence
     %w_tile = tile.load %ws[%b, %chunk, 0, 0] : !w_view -> !k
     %k_tile = tile.load %k[%b, %hk, %n, 0] : !k_view -> !k
     %left_row = tile.load %lefts[%b, %chunk, 0] : !rows_view -> !row
-    %total = tile.at %sums[%b, %chunk, %end] : !rows_view
+    %total_row = tile.load %totals[%b, %chunk, 0] : !wide_view -> !wide
 
-    %state_tile = tile.cast %state : !state -> !state_t
-    tile.store %state_tile, %states[%b, %chunk, %c, 0] : !state_t, !chunk_view
     %of_v = tile.dot %v_tile, %m_tile transpose_a transpose_b : !v, !m -> !vt_acc
+    %state_tile = tile.cast %state : !state -> !state_t
     %u = tile.dot %state_tile, %w_tile, %of_v transpose_b : !state_t, !k -> !vt_acc
+    tile.store %state_tile, %states[%b, %chunk, %c, 0] : !state_t, !chunk_view
+    %u_left = tile.expr %u * expand(%left_row, 0) : !vt_acc -> !vt
+    %old = tile.expr %state * expand(%total_row, 1) : !state
+    %state_new = tile.dot %u_left, %k_tile, %old : !vt, !k -> !state
     %u_tile = tile.cast %u : !vt_acc -> !vt
     tile.store %u_tile, %us[%b, %chunk, %c, 0] : !vt, !vt_view
-    %u_left = tile.expr %u * expand(%left_row, 0) : !vt_acc -> !vt
-    %decay = math.exp %total : !acc
-    %old = tile.expr %state * full(%decay) : !state
-    %state_new = tile.dot %u_left, %k_tile, %old : !vt, !k -> !state
     scf.yield %state_new : !state
   }
   tile.store %last, %state_out[%b, %h, 0, %c] dims [3, 2] : !state, !state_view

@@ -360,6 +360,10 @@ Kernel decodeLists() {
 
 const std::string kJoined = "two products in one sum are waited for together: the commit of the "
                             "second closes both groups";
+const std::string kOneWait = "an iteration waits once for the copies of both results: the commit "
+                             "of the second closes both groups";
+const std::string kFirstCopies = "; and the barrier of the first copies: that of a row that warps "
+                                 "exchange follows before the product";
 
 /// More sequences than `few` has, of several blocks, of one or of none.
 std::vector<Launch> launchesOfLatentRows(CallExtents few) {
@@ -461,8 +465,10 @@ const std::vector<Kernel> kOtherKernels = {
      with(kHalf, {{"D", "128"}}),
      4,
      kWideSequence,
-     {{"tgpu.sync", kHeadOfRound}},
-     3},
+     {{"tgpu.sync", kHeadOfRound + kFirstCopies},
+      {"tgpu.wgmma_commit", kJoined},
+      {"tgpu.bulk_commit", kOneWait}},
+     6},
     {"delta_backward",
      "gated_delta_rule_backward",
      "sm_90a",
@@ -471,11 +477,14 @@ const std::vector<Kernel> kOtherKernels = {
      kWideSequence,
      {{"tgpu.bulk_wait", "three results of a tile leave behind those of its loop, and the first "
                          "iterations of the next tile wait for these copies, too"},
-      {"tgpu.bulk_commit", "as of the waits for these results: they may leave as one group"},
-      {"tgpu.sync", kHeadOfRound + "; and each of several operands that a round exchanges has a "
-                                   "buffer and a barrier of its own: those of the others lie "
-                                   "between its last read and its next write"}},
-     21},
+      {"tgpu.bulk_commit",
+       "as of the waits for these results: they may leave as one group; and " + kOneWait},
+      {"tgpu.wgmma_commit", kJoined},
+      {"tgpu.sync", kHeadOfRound + kFirstCopies +
+                        "; and each of several operands that a round exchanges has a "
+                        "buffer and a barrier of its own: those of the others lie "
+                        "between its last read and its next write"}},
+     26},
 };
 
 INSTANTIATE_TEST_SUITE_P(RolesWithoutMask, SynchronizationMutationTest,
