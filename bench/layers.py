@@ -47,7 +47,7 @@ EXPERTS = {"mixtral": (8, 4096, 14336), "deepseek": (32, 7168, 4096), "qwen3": (
 DELTA_WIDTH = 128
 # Kernels whose bundles --prebuild writes: {kernel: (parameters, {side: further ones})}.
 VARIANTS = {
-    "int4_matmul": ({"T": "bf16"}, {SUBJECT: {}, "rows=16": {"BLOCK_M": 16}, "columns=128": {"BLOCK_N": 128}}),
+    "int4_matmul": ({"T": "bf16"}, {SUBJECT: {}, "rows=16": {"BLOCK_M": 16}, "columns=64": {"BLOCK_N": 64}}),
     "gated_delta_rule": ({"T": "bf16", "D": DELTA_WIDTH}, {SUBJECT: {}, "chunks=32": {"BLOCK_N": 32}, "columns=128": {"BLOCK_V": 128}}),
     "gated_delta_rule_backward": ({"T": "bf16", "D": DELTA_WIDTH}, {SUBJECT: {}, "chunks=32": {"BLOCK_N": 32}}),
 }

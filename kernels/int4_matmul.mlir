@@ -24,8 +24,8 @@
 // Parameters
 //   T            Element type of the other arrays: f16 or bf16.
 //   SCALE_ROWS   Rows of B that share a scale, a multiple of 64. Default: 128.
-//   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64. With 128 columns, the kernel has roles
-//                where the target has them.
+//   BLOCK_M, BLOCK_N   Rows and columns of c in a program instance. Default: 64, and 128 columns where the target has
+//                roles.
 //
 // The product of the scale with the difference of digit and zero is rounded to T. Sums are in f32, and the result is
 // rounded once. If there are few blocks of c, several program instances have a part of K each, and their sums are added
@@ -52,7 +52,7 @@ tile.function @add_parts(%a, %b: !c) -> !c {
 
 tile.kernel @int4_matmul
     params(T: type in [f16, bf16], SCALE_ROWS: int = 128, BLOCK_M: int = 64,
-           BLOCK_N: int = 64, let PART: int = 64)
+           BLOCK_N: int = select(has_roles(), 128, 64), let PART: int = 64)
     require(SCALE_ROWS >= 64, floordiv(SCALE_ROWS, 64) * 64 == SCALE_ROWS,
             dim(packed, 0) == ceildiv(dim(a, 1), 512) * 64, dim(scales, 0) == ceildiv(dim(a, 1), SCALE_ROWS),
             dim(c, 0) == dim(a, 0), dim(packed, 1) == dim(c, 1), dim(scales, 1) == dim(c, 1),
