@@ -74,7 +74,7 @@ def Tgpu_JoinColumnsOp : Tgpu_Op<"join_columns", [Pure]> {
   let description = [{
     The inverse of `tgpu.columns`: the tiles stand side by side, in their order. No element moves.
 
-    Preconditions: none. Postconditions: column c of the result is column c of the first tile, or, behind its columns,
+    Preconditions: none. Postconditions: column c of the result is column c of the first tile, or, after its columns,
     those of the next ones.
 
     Example:
