@@ -1910,6 +1910,43 @@ def TgpuDelayProducts : Pass<"tgpu-delay-products", "::mlir::ModuleOp"> {
                            "::tilewright::tgpu::TgpuDialect"];
 }
 
+def TgpuSplitTerms : Pass<"tgpu-split-terms", "::mlir::ModuleOp"> {
+  let summary = "compute products that threads add to a sum by columns";
+  let description = [{
+    The matrix unit keeps few digits of a sum of 8-bit operands, so each product of a loop is a term of its own, which
+    threads add to a sum, and which is multiplied while they wait. The pass computes it by 64 columns: the next product
+    is under way while a part is added. It applies if the wait follows the product directly; a product with other work
+    before its wait overlaps with that.
+
+    Before:
+    ```mlir
+    %pending = tgpu.wgmma %p, %v transpose_b
+        : !operand, !tgpu.shared<128x96xf8E4M3FN, b32> -> tensor<64x128xf32, #tgpu.wgmma<1>>
+    tgpu.wgmma_commit
+    %term = tgpu.wgmma_wait pending 0, %pending : tensor<64x128xf32, #tgpu.wgmma<1>>
+    %sum = arith.addf %old, %term : tensor<64x128xf32, #tgpu.wgmma<1>>
+    ```
+
+    After:
+    ```mlir
+    %pending0 = tgpu.wgmma %p, %v transpose_b columns 0
+        : !operand, !tgpu.shared<128x96xf8E4M3FN, b32> -> tensor<64x64xf32, #tgpu.wgmma<1>>
+    tgpu.wgmma_commit
+    %pending1 = tgpu.wgmma %p, %v transpose_b columns 64
+        : !operand, !tgpu.shared<128x96xf8E4M3FN, b32> -> tensor<64x64xf32, #tgpu.wgmma<1>>
+    tgpu.wgmma_commit
+    %term0 = tgpu.wgmma_wait pending 1, %pending0 : tensor<64x64xf32, #tgpu.wgmma<1>>
+    %old0 = tgpu.columns 0 of %old : tensor<64x128xf32, #tgpu.wgmma<1>> -> tensor<64x64xf32, #tgpu.wgmma<1>>
+    %sum0 = arith.addf %old0, %term0 : tensor<64x64xf32, #tgpu.wgmma<1>>
+    %term1 = tgpu.wgmma_wait pending 0, %pending1 : tensor<64x64xf32, #tgpu.wgmma<1>>
+    %old1 = tgpu.columns 64 of %old : tensor<64x128xf32, #tgpu.wgmma<1>> -> tensor<64x64xf32, #tgpu.wgmma<1>>
+    %sum1 = arith.addf %old1, %term1 : tensor<64x64xf32, #tgpu.wgmma<1>>
+    %sum = tgpu.join_columns %sum0, %sum1 : tensor<64x64xf32, #tgpu.wgmma<1>>, tensor<64x64xf32, #tgpu.wgmma<1>>
+        -> tensor<64x128xf32, #tgpu.wgmma<1>>
+    ```
+  }];
+}
+
 def TgpuPlanSharedMemory : Pass<"tgpu-plan-shared-memory", "::mlir::ModuleOp"> {
   let summary = "assign an offset in shared memory to every buffer";
   let description = [{

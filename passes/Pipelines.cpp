@@ -160,6 +160,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTgpuBoundMaxima());
   manager.addPass(createTgpuShiftRows());
   manager.addPass(createTgpuDelayProducts());
+  manager.addPass(createTgpuSplitTerms());
   // After all passes that allocate shared memory.
   manager.addPass(createTgpuPlanSharedMemory());
   manager.addPass(createTgpuInsertFences());

@@ -137,7 +137,8 @@ def Tgpu_ScheduleAttr : Tgpu_Attr<"Schedule", "schedule"> {
     - `in_flight`: asynchronous products that may be unfinished when the next one is issued.
     - `turns`: with 1, the warpgroups of a role take turns: in issuing the products of an iteration, if these overlap
       with other work; or, with `in_flight` = 0, in the work between the products, so that one warpgroup computes while
-      the others multiply.
+      the others multiply. With 2, and `in_flight` = 0, a turn lasts from the last product of an iteration until the
+      first product of the next one has been issued, so that one warpgroup multiplies while the others compute.
 
     Example: `#tgpu.schedule<skeleton = multistage, stages = 2>`
   }];

@@ -109,8 +109,8 @@ LogicalResult ScheduleAttr::verify(EmitError emitError, Skeleton skeleton, int64
                        << " needs at least 2 stages, but got " << stages;
   if (inFlight < 0 || inFlight > mostInFlight)
     return emitError() << "in_flight must be 0 to " << mostInFlight << ", but got " << inFlight;
-  if (turns != 0 && turns != 1)
-    return emitError() << "turns must be 0 or 1, but got " << turns;
+  if (turns < 0 || turns > 2 || (turns == 2 && inFlight != 0))
+    return emitError() << "turns must be 0 or 1, or 2 with in_flight 0, but got " << turns;
   return success();
 }
 

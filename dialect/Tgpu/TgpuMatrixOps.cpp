@@ -45,6 +45,26 @@ LogicalResult ColumnsOp::verify() {
   return verifyWarps(*this);
 }
 
+LogicalResult JoinColumnsOp::verify() {
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (!isa<WgmmaAttr>(result.getEncoding()))
+    return emitOpError() << "requires a result of a wgmma layout, but got " << result;
+  int64_t columns = 0;
+  for (Type type : getParts().getTypes()) {
+    auto part = cast<RankedTensorType>(type);
+    if (part.getEncoding() != result.getEncoding() || part.getDimSize(0) != result.getDimSize(0) ||
+        part.getElementType() != result.getElementType() || part.getDimSize(1) % 8 != 0)
+      return emitOpError() << "tiles must have the layout, rows and elements of the result, and a "
+                              "multiple of 8 columns, but got "
+                           << part << " for " << result;
+    columns += part.getDimSize(1);
+  }
+  if (columns != result.getDimSize(1))
+    return emitOpError() << "tiles must have the result's " << result.getDimSize(1)
+                         << " columns together, but got " << columns;
+  return verifyWarps(*this);
+}
+
 LogicalResult ThreadSumOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType());
   auto result = cast<RankedTensorType>(getResult().getType());
@@ -204,8 +224,17 @@ LogicalResult WgmmaOp::verify() {
   if (getAcc() && getAcc().getType() != result && getAcc().getType() != getResult().getType())
     return emitOpError() << "accumulator must be the result's tile, or pending on it, but got "
                          << getAcc().getType();
-  FailureOr<Extents> extents = verifyShapes(*this, aShape, getTransposeA(), b.getShape(),
-                                            getTransposeB(), result.getShape());
+  SmallVector<int64_t> bShape(b.getShape());
+  if (std::optional<uint64_t> columns = getColumns()) {
+    int64_t first = static_cast<int64_t>(*columns), last = first + result.getDimSize(1);
+    if (!getTransposeB() || first < 0 || first % 8 != 0 || last > bShape[0])
+      return emitOpError() << "'columns' must be a multiple of 8 from which on a transposed "
+                              "operand b has the columns of the result, but got "
+                           << first << " of " << b << " for " << result;
+    bShape[0] = result.getDimSize(1);
+  }
+  FailureOr<Extents> extents =
+      verifyShapes(*this, aShape, getTransposeA(), bShape, getTransposeB(), result.getShape());
   if (failed(extents))
     return failure();
   if (extents->n > 256)

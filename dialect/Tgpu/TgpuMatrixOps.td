@@ -69,6 +69,32 @@ def Tgpu_ColumnsOp : Tgpu_Op<"columns", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tgpu_JoinColumnsOp : Tgpu_Op<"join_columns", [Pure]> {
+  let summary = "a register tile made of the columns of several";
+  let description = [{
+    The inverse of `tgpu.columns`: the tiles stand side by side, in their order. No element moves.
+
+    Preconditions: none. Postconditions: column c of the result is column c of the first tile, or, after its columns,
+    those of the next ones.
+
+    Example:
+    ```mlir
+    %acc = tgpu.join_columns %left, %right : tensor<64x64xf32, #tgpu.wgmma<1>>, tensor<64x64xf32, #tgpu.wgmma<1>>
+        -> tensor<64x128xf32, #tgpu.wgmma<1>>
+    ```
+
+    Errors:
+    - no tile, or a layout other than one wgmma layout of all tiles and the result
+    - a tile of other rows or elements than the result, or with a number of columns that is no multiple of 8
+    - columns of the tiles that are more or fewer than the result's
+    - a layout for other than the warps that execute it
+  }];
+  let arguments = (ins Variadic<Tgpu_RegisterTile>:$parts);
+  let results = (outs Tgpu_RegisterTile:$result);
+  let assemblyFormat = "$parts attr-dict `:` type($parts) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tgpu_ThreadSumOp : Tgpu_Op<"thread_sum", [Pure]> {
   let summary = "sums of a tile along a dimension, by thread";
   let description = [{
@@ -204,7 +230,8 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
   let description = [{
     `result = op(a) op(b) + acc`; without an accumulator, the product alone. Operand b, and a unless it is a register
     tile, are read from shared memory at any time until the product has been waited for. An accumulator is a tile that
-    was waited for, or the pending result of the preceding product.
+    was waited for, or the pending result of the preceding product. With `columns`, a transposed operand b may have more
+    columns than the result: those from this one on are multiplied.
 
     Preconditions: buffers are complete and visible; writes by threads are visible to the async proxy
     (`tgpu.fence_async`).
@@ -220,10 +247,13 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
     %o1 = tgpu.wgmma %p, %v, %o : tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>,
           !tgpu.shared<128x64xbf16, b128>, tensor<128x64xf32, #tgpu.wgmma<2>>
               -> tensor<128x64xf32, #tgpu.wgmma<2>>
+    %right = tgpu.wgmma %p, %vt transpose_b columns 32 : tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>,
+             !tgpu.shared<64x128xbf16, b128> -> tensor<128x32xf32, #tgpu.wgmma<2>>
     ```
 
     Errors:
     - a layout other than wgmma, or a register operand that is not its operand a
+    - `columns` of an operand b that is not transposed, that is no multiple of 8, or beyond the columns of operand b
     - shapes that do not multiply; a number of rows that is not a multiple of 64 x warpgroups; a number of columns that
       is not a multiple of 8, or above 256
     - elements other than f16, bf16, e4m3, e5m2 and f32 (as tf32)
@@ -233,10 +263,14 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
     - a layout for other than the warps that execute it
   }];
   let arguments = (ins AnyType:$a, Tgpu_Shared:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
-                       Optional<AnyType>:$acc);
+                       Optional<AnyType>:$acc, OptionalAttr<I64Attr>:$columns);
+  let builders = [OpBuilder<(ins "mlir::Type":$result, "mlir::Value":$a, "mlir::Value":$b, "bool":$transpose_a,
+                                 "bool":$transpose_b, "mlir::Value":$acc), [{
+    build($_builder, $_state, result, a, b, transpose_a, transpose_b, acc, mlir::IntegerAttr());
+  }]>];
   let results = (outs Tgpu_Pending:$result);
   let assemblyFormat = [{
-    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`,` $acc^)?
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`columns` $columns^)? (`,` $acc^)?
     attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` custom<PendingTile>(type($result))
   }];
   let hasVerifier = 1;

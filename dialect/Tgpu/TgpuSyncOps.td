@@ -219,6 +219,7 @@ def Tgpu_TakeTurnOp : Tgpu_TurnOp<"take_turn"> {
     Preconditions: `tgpu.take_turn` and `tgpu.pass_turn` alternate.
 
     Postconditions: no other warpgroup is between taking and passing. This orders time only; no memory becomes visible.
+    With the discardable attribute `tgpu.keep_place` in a loop, code generation also keeps what precedes before it.
 
     Example: `tgpu.take_turn %turns`
 

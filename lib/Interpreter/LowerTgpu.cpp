@@ -109,7 +109,9 @@ LogicalResult lower(Lowering &lowering, tgpu::WgmmaOp op) {
                                   op.getTransposeA(), op.getTransposeB());
   Type element = cast<tgpu::SharedType>(op.getB().getType()).getElementType();
   lowering.emit<DotStep>(op, a, bufferOperand(lowering, op.getB()), acc, shape,
-                         element.isF32() && !lowering.allF64(), lowering.result(op.getResult()));
+                         element.isF32() && !lowering.allF64(), lowering.result(op.getResult()),
+                         /*isInterleaved=*/false,
+                         static_cast<int64_t>(op.getColumns().value_or(0)));
   return success();
 }
 
@@ -143,6 +145,36 @@ LogicalResult lower(Lowering &lowering, tgpu::ColumnsOp op) {
       std::memcpy(static_cast<char *>(out.data()) + row * columns * width,
                   static_cast<const char *>(elements.data()) + (row * pitch + first) * width,
                   columns * width);
+    frame.values[result.slot].setDense(std::move(out));
+    return true;
+  });
+  return success();
+}
+
+LogicalResult lower(Lowering &lowering, tgpu::JoinColumnsOp op) {
+  struct Part {
+    ValueOperand operand;
+    int64_t columns;
+  };
+  SmallVector<Part> parts;
+  for (OpOperand &part : op.getPartsMutable())
+    parts.push_back({lowering.operand(part), lowering.shapeOf(part.get())[1]});
+  ArrayRef<int64_t> shape = lowering.shapeOf(op.getResult());
+  int64_t rows = shape[0], pitch = shape[1];
+  ValueResult result = lowering.result(op.getResult());
+  lowering.emitFunction(op, [=](Frame &frame) {
+    BufferRef out(frame.pool.allocate(result.bytes()));
+    size_t width = storageBytes(result.storage);
+    int64_t first = 0;
+    for (const Part &part : parts) {
+      DenseElements elements(frame.pool, frame.values[part.operand.slot], rows * part.columns,
+                             part.operand.storage);
+      for (int64_t row = 0; row < rows; ++row)
+        std::memcpy(static_cast<char *>(out.data()) + (row * pitch + first) * width,
+                    static_cast<const char *>(elements.data()) + row * part.columns * width,
+                    part.columns * width);
+      first += part.columns;
+    }
     frame.values[result.slot].setDense(std::move(out));
     return true;
   });
@@ -268,8 +300,8 @@ LogicalResult lowerNothing(Lowering &, Operation *) { return success(); }
 void addTgpuLowerings(LoweringTable &table) {
   addLowerings<tgpu::AllocOp, tgpu::CopyAsyncOp, tgpu::ReadOp, tgpu::WriteSharedOp, tgpu::ConvertOp,
                tgpu::MmaOp, tgpu::FmaDotOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::AnyOp,
-               tgpu::ColumnsOp, tgpu::ThreadSumOp, tgpu::RaiseMaxOp, tgpu::FirstRoundOp,
-               tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(
+               tgpu::ColumnsOp, tgpu::JoinColumnsOp, tgpu::ThreadSumOp, tgpu::RaiseMaxOp,
+               tgpu::FirstRoundOp, tgpu::LoadOp, tgpu::StoreOp, tgpu::AtomicAddOp>(
       table, [](Lowering &lowering, auto op) { return lower(lowering, op); });
   for (StringRef name :
        {tgpu::CopyCommitOp::getOperationName(), tgpu::WgmmaCommitOp::getOperationName(),

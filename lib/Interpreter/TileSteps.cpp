@@ -80,7 +80,7 @@ private:
 
 bool DotStep::run(Frame &frame) const {
   DotOperand a(frame, lhs, shape.m * shape.k, tf32);
-  DotOperand b(frame, rhs, shape.k * shape.n, tf32);
+  DotOperand b(frame, rhs, shape.k * (firstColumn + shape.n), tf32);
   if (isInterleaved)
     a.interleave(frame, lhs.storage, shape.m, shape.k, shape.transposeA);
 
@@ -108,12 +108,12 @@ bool DotStep::run(Frame &frame) const {
 
   if (result.storage == Storage::F64)
     numeric::matmul(shape, static_cast<const double *>(a.data()),
-                    static_cast<const double *>(b.data()), static_cast<const double *>(addend),
-                    static_cast<double *>(buffer.data()));
+                    static_cast<const double *>(b.data()) + firstColumn * shape.k,
+                    static_cast<const double *>(addend), static_cast<double *>(buffer.data()));
   else
     numeric::matmul(shape, static_cast<const float *>(a.data()),
-                    static_cast<const float *>(b.data()), static_cast<const float *>(addend),
-                    static_cast<float *>(buffer.data()));
+                    static_cast<const float *>(b.data()) + firstColumn * shape.k,
+                    static_cast<const float *>(addend), static_cast<float *>(buffer.data()));
   frame.values[result.slot].setDense(std::move(buffer));
   return true;
 }

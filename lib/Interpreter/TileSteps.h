@@ -59,9 +59,9 @@ class DotStep : public Step {
 public:
   DotStep(mlir::Operation *op, ValueOperand lhs, ValueOperand rhs, std::optional<ValueOperand> acc,
           const numeric::MatMulShape &shape, bool tf32, ValueResult result,
-          bool isInterleaved = false)
+          bool isInterleaved = false, int64_t firstColumn = 0)
       : Step(op), lhs(lhs), rhs(rhs), acc(acc), shape(shape), tf32(tf32),
-        isInterleaved(isInterleaved), result(result) {}
+        isInterleaved(isInterleaved), firstColumn(firstColumn), result(result) {}
   bool run(Frame &frame) const override;
 
 private:
@@ -69,6 +69,7 @@ private:
   std::optional<ValueOperand> acc;
   numeric::MatMulShape shape;
   bool tf32, isInterleaved;
+  int64_t firstColumn; ///< of a transposed right operand, which may have more columns
   ValueResult result;
 };
 

@@ -9,6 +9,9 @@
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
+#include "passes/Tgpu/ScheduleNames.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -162,7 +165,39 @@ static void emitBulkLoad(KernelEmitter &e, BulkLoadOp op) {
   });
 }
 
+/// Ends the basic block, by a branch that is never taken, which neither LLVM nor ptxas can know:
+/// ptxas moves barriers before and after arithmetic, but not out of their block. Operands and rows
+/// since the last product that are used later pass through an empty instruction, or LLVM would
+/// compute them after the branch; sums of products are rescaled there.
+static void endBlock(KernelEmitter &e, Operation *op) {
+  ThreadBuilder &b = e.b;
+  for (Operation *before = op->getPrevNode(); before && !isa<WgmmaWaitOp>(before);
+       before = before->getPrevNode())
+    for (Value value : before->getResults()) {
+      auto tile = dyn_cast<RankedTensorType>(value.getType());
+      bool isKept = tile && !isa_and_nonnull<WgmmaAttr>(tile.getEncoding()) &&
+                    llvm::any_of(value.getUsers(), [&](Operation *user) {
+                      return user->getBlock() == op->getBlock() && op->isBeforeInBlock(user);
+                    });
+      if (isKept)
+        e.set(value, b.tiedAsm("", "~{memory}", e.get(value), {}));
+    }
+  for (auto slot : op->getBlock()->getOps<SlotOp>()) {
+    if (!slot->isBeforeInBlock(op))
+      return;
+    if (slot.getUse().getParentBlock() != op->getBlock())
+      continue;
+    // The number of uses so far, which stays below 2^31.
+    Value isNegative =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::slt, e.getScalar(slot.getUse()), b.i32(0));
+    b.onlyIf(isNegative, [&] { LLVM::Trap::create(b); });
+    return;
+  }
+}
+
 static LogicalResult emitTakeTurn(KernelEmitter &e, TakeTurnOp op) {
+  if (op->hasAttr(keepPlaceName))
+    endBlock(e, op);
   return emitTurn(e, op, op.getTurns(), /*takes=*/true);
 }
 

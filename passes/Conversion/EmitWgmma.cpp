@@ -14,6 +14,8 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
@@ -124,6 +126,7 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
   else
     acc = Values(e.getLayout(op, tile)->registersPerThread(), b.zero(b.getF32Type()));
   int64_t perBlock = static_cast<int64_t>(acc.size()) / blocks;
+  auto firstColumn = static_cast<int64_t>(op.getColumns().value_or(0));
   b.inlineAsm("wgmma.fence.sync.aligned;", "~{memory}", nullptr, {});
   for (int64_t block = 0; block < blocks; ++block) {
     Values sums(ArrayRef<Value>(acc).slice(block * perBlock, perBlock));
@@ -151,7 +154,7 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
         constraints = "l,";
       }
       text += ", $" + std::to_string(next) + ", p, 1, 1";
-      operands.push_back(startOf(*bPlan, 0));
+      operands.push_back(startOf(*bPlan, firstColumn));
       constraints += "l,~{memory}";
       if (bits == 16) {
         if (!isRegisterA)
@@ -187,6 +190,27 @@ static LogicalResult emitColumns(KernelEmitter &e, ColumnsOp op) {
   return success();
 }
 
+static LogicalResult emitJoinColumns(KernelEmitter &e, JoinColumnsOp op) {
+  const layout::RegisterLayout &result = *e.getLayout(op, op.getResult().getType());
+  std::map<std::pair<int64_t, int64_t>, Value> elements;
+  int64_t before = 0;
+  for (Value part : op.getParts()) {
+    const layout::RegisterLayout &layout = *e.getLayout(op, part.getType());
+    for (auto [reg, element] : llvm::enumerate(e.getElements(part))) {
+      layout::Coord at = layout.registerPart(static_cast<int>(reg));
+      elements[{at[0], at[1] + before}] = element;
+    }
+    before += cast<RankedTensorType>(part.getType()).getDimSize(1);
+  }
+  Values joined;
+  for (int reg = 0; reg < result.registersPerThread(); ++reg) {
+    layout::Coord at = result.registerPart(reg);
+    joined.push_back(elements.at({at[0], at[1]}));
+  }
+  e.setElements(op.getResult(), joined);
+  return success();
+}
+
 static void emitWgmmaWait(KernelEmitter &e, WgmmaWaitOp op) {
   std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
   Values tied = e.flatten(op.getTiles());
@@ -204,6 +228,7 @@ static void emitWgmmaCommit(KernelEmitter &e, WgmmaCommitOp) {
 void tgpu::registerWgmmaLowerings(LoweringTable &table) {
   table.add<WgmmaOp>(emitWgmma);
   table.add<ColumnsOp>(emitColumns);
+  table.add<JoinColumnsOp>(emitJoinColumns);
   table.add<WgmmaCommitOp>(emitWgmmaCommit);
   table.add<WgmmaWaitOp>(emitWgmmaWait);
 }

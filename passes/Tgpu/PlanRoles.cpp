@@ -26,6 +26,9 @@
 #include "passes/Tgpu/StorePieces.h"
 #include "passes/Tgpu/TileOrder.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -210,6 +213,28 @@ bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
   auto costs = IterationCosts::get(loop, getTargetOf(kernel));
   return costs.products > 1 && kernel.getWarps() >= 2 * Target::warpsOfGroup &&
          costs.ofFunctions >= leastShare * costs.ofProducts;
+}
+
+/// Whether a loop adds a product of its iteration to a carried sum by threads, which holds enough
+/// registers that tgpu-split-terms divides it. In order, such an iteration takes few registers, and
+/// additions overlap with the product: on one H200, the forward of 8-bit arrays at D 128 gains 1.02
+/// to 1.10, and 1.24 by a third warpgroup.
+bool addsLongTerms(scf::ForOp loop) {
+  constexpr int64_t part = RegisterLimits::columnsOfTerm;
+  bool found = false;
+  loop->walk([&](WgmmaWaitOp wait) {
+    for (auto [pending, result] : llvm::zip_equal(wait.getTiles(), wait.getResults())) {
+      auto product = pending.getDefiningOp<WgmmaOp>();
+      auto tile = cast<RankedTensorType>(result.getType());
+      if (!product || product.getAcc() || !product.getTransposeB() ||
+          tile.getDimSize(1) < 2 * part || tile.getDimSize(1) % part != 0)
+        continue;
+      for (Operation *user : result.getUsers())
+        if (isa<arith::AddFOp>(user))
+          found |= llvm::any_of(user->getUsers(), llvm::IsaPred<scf::YieldOp>);
+    }
+  });
+  return found;
 }
 
 /// Stores results through slots of the loops' rings, one slot per ring, if these hold all results,
@@ -478,12 +503,18 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
   for (scf::ForOp loop : loops) {
     bool isInOrder = (memory.perScratch > 0 && hasSeveralProducts(loop)) ||
                      (addsCombinedProducts(loop) && !split);
-    int64_t inFlight = isInOrder && !exchangesProducts(loop) ? 2 : 1;
+    bool takesTurns = wantsTurns(kernel, loop);
+    bool addsTerms = takesTurns && !split && memory.perScratch == 0 && addsLongTerms(loop);
+    int64_t inFlight = addsTerms ? 0 : isInOrder && !exchangesProducts(loop) ? 2 : 1;
+    inFlight = overrides.inFlight.value_or(inFlight);
+    int64_t atProducts = addsTerms && inFlight == 0 ? 2 : 1;
+    int64_t turns = overrides.turns.value_or(takesTurns ? atProducts : 0);
+    if (turns == 2 && inFlight != 0)
+      return kernel.emitError() << "schedule: turns=2 requires in_flight=0, but got in_flight="
+                                << inFlight;
     if (!loop->hasAttr(scheduleName))
-      loop->setAttr(scheduleName,
-                    ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer, stages,
-                                      overrides.inFlight.value_or(inFlight),
-                                      overrides.turns.value_or(wantsTurns(kernel, loop))));
+      loop->setAttr(scheduleName, ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer,
+                                                    stages, inFlight, turns));
   }
   return true;
 }

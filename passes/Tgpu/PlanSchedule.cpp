@@ -178,9 +178,9 @@ private:
           return reject("true or false");
         overrides.keepInRegisters = value == "true";
       } else if (std::optional<int64_t> *field = overrides.roles.find(key)) {
-        bool isFlag = field == &overrides.roles.turns;
-        if (!isNumber || number < 0 || number > (isFlag ? 1 : 255))
-          return reject(isFlag ? "0 or 1" : "a number from 0 to 255");
+        bool isKind = field == &overrides.roles.turns;
+        if (!isNumber || number < 0 || number > (isKind ? 2 : 255))
+          return reject(isKind ? "0, 1 or 2" : "a number from 0 to 255");
         *field = number;
       } else {
         return getOperation().emitError()

@@ -9,7 +9,9 @@
 //               threads, or if `in_flight` is 2: all operations are in stage 0 (OrderRound.h)
 //
 // Skeleton exclusive, selected by `in_flight` 0 with `turns`, keeps the order of operations. One
-// warpgroup at a time executes the section between its products, while the others multiply.
+// warpgroup at a time executes the section between its products, while the others multiply. With
+// `turns` 2, one warpgroup at a time multiplies, from the last product of an iteration to the first
+// one of the next, while the others compute.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/IdleRounds.h"
@@ -46,8 +48,11 @@ private:
     if (hasPlaces(chain)) // set by the author
       return;
     auto schedule = chain.front()->getAttrOfType<ScheduleAttr>(scheduleName);
-    if (schedule.getInFlight() == 0)
-      return takeTurnsBetweenProducts(chain, getTurns(chain.front(), schedule));
+    if (schedule.getInFlight() == 0) {
+      Value turns = getTurns(chain.front(), schedule);
+      return schedule.getTurns() == 2 ? takeTurnsAtProducts(chain, turns)
+                                      : takeTurnsBetweenProducts(chain, turns);
+    }
     // The prologue may execute an iteration of any part, so one body must be valid for all.
     bool hasGeneral = chain.size() == 1 || llvm::any_of(chain, [](scf::ForOp loop) {
                         return loop->hasAttr(generalName);
@@ -108,6 +113,38 @@ private:
       b.setInsertionPointAfter(begin);
       TakeTurnOp::create(b, begin->getLoc(), turns);
     }
+  }
+
+  /// A turn begins before the last product of an iteration, and ends when the first product of the
+  /// next iteration is issued, which the matrix unit executes while the next warpgroup begins.
+  /// Applies to all parts or to none, and to iterations of two products in which no warpgroups
+  /// meet.
+  static void takeTurnsAtProducts(const LoopChain &chain, Value turns) {
+    if (!turns)
+      return;
+    SmallVector<std::pair<Operation *, WgmmaOp>> sections;
+    for (scf::ForOp loop : chain) {
+      auto products = llvm::to_vector(loop.getBody()->getOps<WgmmaOp>());
+      auto commit = products.size() == 2 ? dyn_cast<WgmmaCommitOp>(products.front()->getNextNode())
+                                         : WgmmaCommitOp();
+      if (!commit || !loop.getBody()->getOps<SyncOp>().empty() ||
+          loop->getBlock() != chain.front()->getBlock())
+        return turns.getDefiningOp()->erase();
+      sections.emplace_back(commit, products.back());
+    }
+    scf::ForOp front = chain.front(), back = chain.back();
+    writeMissedTurns(front, turns, back.getUpperBound(), /*roundsWithout=*/0);
+    OpBuilder b(front);
+    TakeTurnOp::create(b, front.getLoc(), turns);
+    for (auto [begin, end] : sections) {
+      b.setInsertionPointAfter(begin);
+      PassTurnOp::create(b, begin->getLoc(), turns);
+      b.setInsertionPoint(end);
+      auto take = TakeTurnOp::create(b, end.getLoc(), turns);
+      take->setAttr(keepPlaceName, b.getUnitAttr());
+    }
+    b.setInsertionPointAfter(back);
+    PassTurnOp::create(b, back.getLoc(), turns);
   }
 
   /// Applies to all parts or to none.

@@ -73,6 +73,10 @@ struct RegisterLimits {
   /// 64 and 128 it was.
   static constexpr int64_t ofDeferredTile = 64;
 
+  /// Columns by which a product is computed that threads add to a sum: 32 registers, and
+  /// instructions that last about as long as the addition of the columns before.
+  static constexpr int64_t columnsOfTerm = 64;
+
   /// Elements of a row that is read as soon as its product is issued: 24 registers per thread if
   /// columns lie along it.
   static constexpr int64_t elementsOfEarlyRow = 96;

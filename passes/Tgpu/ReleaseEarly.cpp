@@ -115,9 +115,11 @@ struct TgpuReleaseEarlyPass : tilewright::impl::TgpuReleaseEarlyBase<TgpuRelease
       });
     });
     for (ArriveOp arrive : arrivals) {
-      // Do not change the order of an iteration that has been ordered.
+      // Do not change the order of an iteration that has been ordered. One whose products go in
+      // turn was not, and others wait for its slots.
       auto loop = dyn_cast<scf::ForOp>(arrive->getParentOp());
-      bool isOfRound = loop && (loop->hasAttr(scheduleName) || loop->hasAttr(rareName));
+      auto schedule = loop ? loop->getAttrOfType<ScheduleAttr>(scheduleName) : ScheduleAttr();
+      bool isOfRound = loop && (loop->hasAttr(rareName) || (schedule && schedule.getTurns() != 2));
       Buffers buffers = getGuarded(arrive.getBarriers());
       if (!isOfRound && !buffers.empty())
         moveUp(arrive, buffers);

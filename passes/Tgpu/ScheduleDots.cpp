@@ -198,7 +198,7 @@ private:
       acc = nullptr;
     auto copy = WgmmaOp::create(b, op.getType(), map.lookupOrDefault(op.getA()),
                                 map.lookupOrDefault(op.getB()), op.getTransposeA(),
-                                op.getTransposeB(), acc);
+                                op.getTransposeB(), acc, op.getColumnsAttr());
     map.map(op.getResult(), copy.getResult());
   }
 

@@ -50,7 +50,7 @@ inline constexpr llvm::StringLiteral rareName = "tgpu.rare";
 /// On an operation of a loop: its stage, and its position in the order of an iteration.
 inline constexpr llvm::StringLiteral placeName = "tgpu.place";
 /// On an elementwise operation: code generation keeps it after the operations before it, including
-/// products issued among them.
+/// products issued among them. On tgpu.take_turn in a loop: the same.
 inline constexpr llvm::StringLiteral keepPlaceName = "tgpu.keep_place";
 /// On the product of a tile, its first operand, and an expanded row that is one for most rows: a
 /// warp all of whose rows have the factor one skips it.

@@ -37,8 +37,8 @@ bool isByWarpgroup(Operation *op) {
   }
   if (auto convert = dyn_cast<ConvertOp>(op))
     return !convert.getScratch();
-  if (isa<WgmmaOp, WgmmaCommitOp, WgmmaWaitOp, ReadOp, LoadOp, SlotOp, ColumnsOp, ThreadSumOp,
-          scf::ForOp, scf::IfOp, scf::YieldOp>(op))
+  if (isa<WgmmaOp, WgmmaCommitOp, WgmmaWaitOp, ReadOp, LoadOp, SlotOp, ColumnsOp, JoinColumnsOp,
+          ThreadSumOp, scf::ForOp, scf::IfOp, scf::YieldOp>(op))
     return true;
   if (isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, tile::SelectOp, tile::CastOp, tile::MapOp,
           tile::RandomOp, tile::AtOp, tile::DimOp, tile::SubviewOp, tile::PagedOp,

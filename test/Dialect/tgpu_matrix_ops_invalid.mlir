@@ -97,6 +97,51 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 // -----
 
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  %c = tile.full %z : tensor<64x64xf32, #tgpu.mma<4, 1>>
+  // expected-error @+1 {{requires a result of a wgmma layout, but got 'tensor<64x128xf32, #tgpu.mma<4, 1>>'}}
+  %0 = tgpu.join_columns %c, %c : tensor<64x64xf32, #tgpu.mma<4, 1>>, tensor<64x64xf32, #tgpu.mma<4, 1>> -> tensor<64x128xf32, #tgpu.mma<4, 1>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0.0 : bf16
+  %c = tile.full %z : tensor<64x64xbf16, #tgpu.wgmma<1>>
+  // expected-error @+1 {{tiles must have the layout, rows and elements of the result, and a multiple of 8 columns, but got 'tensor<64x64xbf16, #tgpu.wgmma<1>>' for 'tensor<64x128xf32, #tgpu.wgmma<1>>'}}
+  %0 = tgpu.join_columns %c, %c : tensor<64x64xbf16, #tgpu.wgmma<1>>, tensor<64x64xbf16, #tgpu.wgmma<1>> -> tensor<64x128xf32, #tgpu.wgmma<1>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  %c = tile.full %z : tensor<64x64xf32, #tgpu.wgmma<1>>
+  // expected-error @+1 {{tiles must have the result's 192 columns together, but got 128}}
+  %0 = tgpu.join_columns %c, %c : tensor<64x64xf32, #tgpu.wgmma<1>>, tensor<64x64xf32, #tgpu.wgmma<1>> -> tensor<64x192xf32, #tgpu.wgmma<1>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %a = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{'columns' must be a multiple of 8 from which on a transposed operand b has the columns of the result, but got 32 of '!tgpu.shared<64x64xbf16, b128>' for 'tensor<64x64xf32, #tgpu.wgmma<1>>'}}
+  %0 = tgpu.wgmma %a, %b transpose_b columns 32 : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> tensor<64x64xf32, #tgpu.wgmma<1>>
+}
+
+// -----
+
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %a = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{'columns' must be a multiple of 8 from which on a transposed operand b has the columns of the result, but got 32}}
+  %0 = tgpu.wgmma %a, %b columns 32 : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> tensor<64x32xf32, #tgpu.wgmma<1>>
+}
+
+// -----
+
 // mma.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_bf16 = arith.constant 0.0 : bf16

@@ -251,6 +251,7 @@ tgpu.kernel @wgmma target "sm_90a" warps 8 () grid(%i = 1) {
   // CHECK: tgpu.wgmma_wait pending 7{{ *$}}
   // CHECK: %[[DONE:.*]] = tgpu.wgmma_wait pending 0, %[[TWO]] : tensor<128x64xf32, #tgpu.wgmma<2>>
   // CHECK: %[[THREE:.*]] = tgpu.wgmma %{{.*}}, %{{.*}} transpose_a, %[[DONE]] : !tgpu.shared<64x128xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128x64xf32, #tgpu.wgmma<2>>
+  // CHECK: %[[RIGHT:.*]] = tgpu.wgmma %{{.*}}, %{{.*}} transpose_b columns 32 : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> tensor<128x32xf32, #tgpu.wgmma<2>>
   // CHECK: tgpu.wgmma_wait pending 0, %[[THREE]], %[[TWO]] : tensor<128x64xf32, #tgpu.wgmma<2>>, tensor<128x64xf32, #tgpu.wgmma<2>>
   %one = tgpu.wgmma %q, %k transpose_b : !slot, !tgpu.shared<64x64xbf16, b128> -> !acc
   %two = tgpu.wgmma %p, %k, %one : tensor<128x64xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>, !tgpu.shared<64x64xbf16, b128>, !tgpu.pending<!acc> -> !acc
@@ -258,6 +259,11 @@ tgpu.kernel @wgmma target "sm_90a" warps 8 () grid(%i = 1) {
   tgpu.wgmma_wait pending 7
   %done = tgpu.wgmma_wait pending 0, %two : !acc
   %three = tgpu.wgmma %kt, %k transpose_a, %done : !tgpu.shared<64x128xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, !acc -> !acc
+  %right = tgpu.wgmma %q, %k transpose_b columns 32 : !slot, !tgpu.shared<64x64xbf16, b128> -> tensor<128x32xf32, #tgpu.wgmma<2>>
   tgpu.wgmma_commit
   %last:2 = tgpu.wgmma_wait pending 0, %three, %two : !acc, !acc
+  // CHECK: tgpu.wgmma_wait pending 0, %[[RIGHT]] :
+  %half = tgpu.wgmma_wait pending 0, %right : tensor<128x32xf32, #tgpu.wgmma<2>>
+  // CHECK: tgpu.join_columns %{{.*}}, %{{.*}} : tensor<128x32xf32, #tgpu.wgmma<2>>, tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128x96xf32, #tgpu.wgmma<2>>
+  %joined = tgpu.join_columns %half, %done : tensor<128x32xf32, #tgpu.wgmma<2>>, !acc -> tensor<128x96xf32, #tgpu.wgmma<2>>
 }

@@ -174,8 +174,13 @@ tgpu.kernel @k target "sm_90a" warps 8 () grid(%i = 1) {
 
 // -----
 
-// expected-error @+1 {{turns must be 0 or 1, but got 2}}
-func.func private @turns() attributes {x = #tgpu.schedule<skeleton = producer_consumer, stages = 2, turns = 2>}
+// expected-error @+1 {{turns must be 0 or 1, or 2 with in_flight 0, but got 3}}
+func.func private @turns() attributes {x = #tgpu.schedule<skeleton = producer_consumer, stages = 2, turns = 3>}
+
+// -----
+
+// expected-error @+1 {{turns must be 0 or 1, or 2 with in_flight 0, but got 2}}
+func.func private @turns() attributes {x = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1, turns = 2>}
 
 // -----
 

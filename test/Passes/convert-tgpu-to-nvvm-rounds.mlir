@@ -47,6 +47,52 @@ tgpu.kernel @turns target "sm_90a" warps 8 () grid(%b = 1) {
 
 // -----
 
+!row = tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<2>>>
+
+// A branch that is never taken keeps what precedes a turn before it; rows that are used later pass through an empty
+// instruction. Without the attribute there is neither.
+// CHECK-LABEL: llvm.func @turn_keeps_place
+// CHECK: mbarrier.try_wait
+// CHECK: %[[A:.*]] = llvm.fadd
+// CHECK-NEXT: %[[B:.*]] = llvm.fadd
+// CHECK-NEXT: %[[KEPT:.*]] = llvm.inline_asm has_side_effects "", "=f,=f,0,1,~{memory}" %[[A]], %[[B]]
+// CHECK: %[[NEVER:.*]] = llvm.icmp "slt" %{{.*}}, %{{.*}} : i32
+// CHECK-NEXT: llvm.cond_br %[[NEVER]], ^[[TRAP:bb[0-9]+]], ^[[NEXT:bb[0-9]+]]
+// CHECK-NEXT: ^[[TRAP]]:
+// CHECK-NEXT: llvm.intr.trap
+// CHECK-NEXT: llvm.br ^[[NEXT]]
+// CHECK-NEXT: ^[[NEXT]]:
+// CHECK-NEXT: llvm.nvvm.barrier.cta.sync.aligned.count
+// CHECK-NOT: llvm.cond_br
+// CHECK: llvm.nvvm.barrier.cta.sync.aligned.count
+// CHECK-NOT: {{intr.trap|cond_br}}
+// CHECK: llvm.br
+tgpu.kernel @turn_keeps_place target "sm_90a" warps 8 (%n: i32, %f: f32) grid(%b = 1) {
+  %ring = tgpu.alloc_ring at 0 : !tgpu.ring<2, <64x64xbf16, b128>>
+  %full = tgpu.alloc_barriers arrivals 1 at 16384 : !tgpu.barriers<2>
+  %turns = tgpu.turns warpgroups 2 id 2 : index
+  tgpu.roles
+    role "compute" warps 8 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %first = tile.full %f : !row
+      %last:2 = scf.for %i = %c0 to %n step %c1 iter_args(%use = %c0, %old = %first) -> (i32, !row) : i32 {
+        tgpu.wait %full[%use] : !tgpu.barriers<2>
+        %slot = tgpu.slot %ring[%use] : !tgpu.ring<2, <64x64xbf16, b128>>
+        %new = arith.addf %old, %first : !row
+        tgpu.take_turn %turns {tgpu.keep_place}
+        tgpu.pass_turn %turns
+        tgpu.take_turn %turns
+        tgpu.pass_turn %turns
+        %later = arith.mulf %new, %first : !row
+        %next = arith.addi %use, %c1 : i32
+        scf.yield %next, %later : i32, !row
+      }
+    }
+}
+
+// -----
+
 !o = tensor<64x8xf32, #tgpu.wgmma<1>>
 
 // Loop-carried operands pass through an empty instruction before the multiplications; other operands do not.

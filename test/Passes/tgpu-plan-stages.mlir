@@ -9,6 +9,10 @@
 // RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=EXCLUSIVE
 // RUN: sed 's/in_flight = 1/in_flight = 0/;s/^  tgpu.roles/  %%met = tgpu.named_barrier warps 8 : index\n&/;s/^ *%%p = math.exp2.*/&\ntgpu.sync on %%met/;/^.. The first product reads/,$d' %s \
 // RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=MEET
+// RUN: sed 's/in_flight = 1, turns = 1/turns = 2/;/^.. The first product reads/,$d' %s \
+// RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=PRODUCTS
+// RUN: sed 's/in_flight = 1, turns = 1/turns = 2/;s/^  tgpu.roles/  %%met = tgpu.named_barrier warps 8 : index\n&/;s/^ *%%p = math.exp2.*/&\ntgpu.sync on %%met/;/^.. The first product reads/,$d' %s \
+// RUN:   | tilewright-opt --tgpu-plan-stages | FileCheck %s --check-prefix=MEET
 
 !tile = !tgpu.shared<128x64xbf16, b128>
 !ring = !tgpu.ring<2, !tile>
@@ -57,6 +61,26 @@
 // EXCLUSIVE-NEXT: math.exp2
 // EXCLUSIVE: tgpu.pass_turn
 // EXCLUSIVE-NEXT: tgpu.wgmma
+// With turns 2, one warpgroup at a time multiplies: from the last product of an iteration until the first one of the
+// next is issued.
+// PRODUCTS-LABEL: tgpu.kernel @overlap
+// PRODUCTS-NOT: tgpu.place
+// PRODUCTS:     tgpu.take_turn %[[TURNS:[^ ]*]]{{$}}
+// PRODUCTS-NEXT: scf.for
+// PRODUCTS-NEXT: tgpu.wait
+// PRODUCTS:     tgpu.wgmma
+// PRODUCTS-NEXT: tgpu.wgmma_commit
+// PRODUCTS-NEXT: tgpu.pass_turn %[[TURNS]]{{$}}
+// PRODUCTS-NEXT: tgpu.wgmma_wait
+// PRODUCTS:     tgpu.slot
+// PRODUCTS-NEXT: tgpu.take_turn %[[TURNS]] {tgpu.keep_place}
+// PRODUCTS-NEXT: tgpu.wgmma
+// PRODUCTS-NEXT: tgpu.wgmma_commit
+// PRODUCTS-NEXT: tgpu.wgmma_wait
+// PRODUCTS-NOT: _turn
+// PRODUCTS:     scf.yield
+// PRODUCTS-NEXT: } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, turns = 2>}
+// PRODUCTS-NEXT: tgpu.pass_turn %[[TURNS]]{{$}}
 // Unless all warpgroups meet there: the one that has the turn would wait for the others.
 // MEET-LABEL: tgpu.kernel @overlap
 // MEET-NOT: take_turn

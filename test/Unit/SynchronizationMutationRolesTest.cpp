@@ -173,6 +173,16 @@ Kernel backwardWide() {
       extents,         kBackwardWide,        2,        ofDepth(kLaunches, 192)};
 }
 
+/// Products of bytes that threads add to the sum: warpgroups multiply in turn.
+Kernel forwardInTurn() {
+  constexpr int64_t depth = 128;
+  Kernel kernel = rolesOf("forward_bytes_in_turn", "attention_forward",
+                          with(kForwardBlocks, {{"T", "e4m3"}, {"TO", "f32"}, {"D", "128"}}), {}, 0,
+                          ofDepth(kScaledLaunches, depth));
+  kernel.extents.depth = depth;
+  return kernel;
+}
+
 Kernel onlyReached(Kernel kernel) {
   kernel.isOnlyReached = true;
   return kernel;
@@ -212,6 +222,7 @@ const std::vector<Kernel> kCausalKernels = {
     rolesOf("forward", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches),
     rolesOf("forward_bytes", "attention_forward",
             with(kForwardBlocks, {{"T", "e4m3"}, {"TO", "f32"}}), {}, 0, kScaledLaunches),
+    forwardInTurn(),
     rolesOf("forward_window", "attention_forward", with(kForwardBlocks, kWindowed), {}, 0,
             withWindow(kScaledLaunches)),
     rolesOf("forward_documents", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,

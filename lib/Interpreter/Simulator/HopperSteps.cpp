@@ -406,6 +406,7 @@ struct WgmmaCode {
   std::optional<Slot> acc;
   bool isAccPending = false;
   int64_t rows, columns, depth;
+  int64_t firstColumn, columnsOfB; ///< that are multiplied, of those that operand b has
 };
 
 std::vector<float> operandElements(Machine &machine, const Offsets &offsets, ElementType element) {
@@ -435,8 +436,10 @@ bool multiply(const WgmmaCode &code, Machine &machine, SimulatedFrame &frame, Pr
     acc.copyTo(sum.data(), count, Storage::F32);
   }
   BufferRef out(frame.pool.allocate(count * sizeof(float)));
-  numeric::matmul(numeric::MatMulShape::dense(code.rows, code.columns, code.depth), lhs.data(),
-                  rhs.data(), code.acc ? sum.data() : nullptr, static_cast<float *>(out.data()));
+  auto shape = numeric::MatMulShape::dense(code.rows, code.columns, code.depth);
+  shape.ldb = code.columnsOfB;
+  numeric::matmul(shape, lhs.data(), rhs.data() + code.firstColumn, code.acc ? sum.data() : nullptr,
+                  static_cast<float *>(out.data()));
   product.result.setDense(std::move(out));
   return true;
 }
@@ -516,6 +519,8 @@ LogicalResult lower(Lowering &lowering, tgpu::WgmmaOp op) {
   code->rows = tile.getDimSize(0);
   code->columns = tile.getDimSize(1);
   code->depth = bType.getShape()[op.getTransposeB() ? 1 : 0];
+  code->firstColumn = static_cast<int64_t>(op.getColumns().value_or(0));
+  code->columnsOfB = bType.getShape()[op.getTransposeB() ? 0 : 1];
   Slot result = lowering.define(op.getResult());
   emit(lowering, op, [code, result](Machine &machine, auto &context, auto &frame) {
     return startProduct(*code, result, machine, context, frame);
