@@ -21,6 +21,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -234,7 +235,13 @@ BodyRegisters BodyRegisters::get(const ExaminedKernel &kernel, const BlockQuery 
       mapped.examine(map.getFunction(), map.getOperands());
   });
   body.sums = static_cast<int64_t>(StringRef(structure.key).count("sum "));
-  body.width = query.elements;
+  // Operands may be padded to more columns than the sums that the loop carries.
+  for (Value carried : cast<LoopLikeOpInterface>(structure.loop).getRegionIterArgs())
+    if (isTile(carried.getType()) && getDims(carried.getType()).size() == 2)
+      body.width =
+          std::max(body.width, getExtent(getDims(carried.getType()).back(), bindings).value_or(0));
+  if (!body.width)
+    body.width = query.elements;
   // The results of two products, such as scores and the gradients of weights, or halves of such as
   // operands of products beside one of them.
   body.ofPair = static_cast<double>(std::clamp<int64_t>(structure.products - 1, 1, 2));
