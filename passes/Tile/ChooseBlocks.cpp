@@ -360,9 +360,9 @@ private:
                               : choice.modeled   ? "a model, not measured"
                               : choice.isUsers   ? "the file of blocks: " + choice.row->describe()
                                                  : "the table: " + choice.row->describe() +
-                                                     (fitStep(reached) < choice.row->step
-                                                          ? ", and the registers of gradients"
-                                                          : "")));
+                                                       (fitStep(reached) < choice.row->step
+                                                            ? ", and the registers of gradients"
+                                                            : "")));
     if (!fewer.empty())
       add(fewerRegistersName, builder.getStringAttr(fewer));
     if (reached.usesTable && !reached.isLeftOut && !choice.shorter.empty())
