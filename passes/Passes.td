@@ -370,6 +370,11 @@ def TileChooseBlocks : Pass<"tile-choose-blocks", "::mlir::ModuleOp"> {
     A structure without a row has blocks by a cost model of its loop (`BlockModel.h`), for operands of 16 bits on a GPU;
     others by rows for any structure, whose tiles are small. A remark says that these blocks are not measured.
 
+    A program that adds gradients of captures keeps values of each element from a function to its derivative, which no
+    row counts. For operands of 16 bits on a target with roles, an estimate of the registers of each loop
+    (`BodyRegisters.h`) then replaces the `step` of a row, except of a file, by the greatest one that fits. `blocks`
+    also records, as `without_spills`, blocks that need fewer registers than those chosen.
+
     `table` names a file of rows that are tried first: a list of objects in JSON with the keys structure, target ("cpu",
     "gpu" for all others, or a name), bits, above and bytes (of the longest row, in bytes), narrow (bytes of the
     shortest row), elements, mask ("none", "some", or "ascending" for a mask that reads captures whose values ascend),

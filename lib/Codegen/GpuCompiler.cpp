@@ -12,6 +12,7 @@
 #include "passes/Conversion/Timeline.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/PlanRoles.h"
+#include "passes/Tile/BodyRegisters.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -89,10 +90,14 @@ LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
 SpillWarnings::SpillWarnings(ModuleOp mapped, const GpuOptions &options) : target(options.target) {
   if (!options.warnsOfSpills)
     return;
-  for (auto kernel : mapped.getOps<tgpu::KernelOp>())
+  for (auto kernel : mapped.getOps<tgpu::KernelOp>()) {
+    auto blocks = kernel->getAttrOfType<DictionaryAttr>(blocksAttrName);
+    auto fewer = blocks ? blocks.getAs<StringAttr>(fewerRegistersName) : StringAttr();
     kernels.push_back({kernel.getSymName().str(), tgpu::getAlignedEntry(kernel.getSymName()),
                        kernel.getLoc(), static_cast<int64_t>(kernel.getWarps()),
-                       !kernel.getBody().getOps<tgpu::RolesOp>().empty()});
+                       !kernel.getBody().getOps<tgpu::RolesOp>().empty(),
+                       fewer ? fewer.str() : ""});
+  }
 }
 
 void SpillWarnings::emit(llvm::ArrayRef<KernelResources> resources) const {
@@ -108,8 +113,11 @@ void SpillWarnings::emit(llvm::ArrayRef<KernelResources> resources) const {
     InFlightDiagnostic warning = emitWarning(kernel.location)
                                  << "kernel @" << kernel.name << " spills " << bytes
                                  << " bytes of registers on " << target
-                                 << ": its live values exceed the registers of its threads; make "
-                                    "its tiles smaller or their extents multiples of 256";
+                                 << ": its live values exceed the registers of its threads; ";
+    if (kernel.fewer.empty())
+      warning << "make its tiles smaller or their extents multiples of 256";
+    else
+      warning << "choose blocks that need fewer, such as " << kernel.fewer;
     // The warps of a kernel with roles follow from the rows of its blocks.
     if (!kernel.hasRoles && kernel.warps < 32)
       warning << ", or give more warps than " << kernel.warps << " with --warps";

@@ -51,6 +51,7 @@ private:
     mlir::Location location;
     int64_t warps;
     bool hasRoles;
+    std::string fewer; ///< blocks that need fewer registers, if there are any
   };
   std::vector<Kernel> kernels;
   std::string target;

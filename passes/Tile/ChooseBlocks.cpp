@@ -6,6 +6,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tile/BlockModel.h"
+#include "passes/Tile/BodyRegisters.h"
 #include "passes/Tile/KernelQuery.h"
 #include "passes/Tile/LaunchLets.h"
 
@@ -35,6 +36,8 @@ struct Reached : ExaminedKernel {
   BlockQuery query;
   BlockChoice choice;
   SmallVector<NamedAttribute> report;
+  BodyRegisters body;
+  int64_t rows = 0, step = 0;       ///< blocks; 0: unknown
   bool usesTable = false;           ///< the table determines at least one block
   bool isLeftOut = false;           ///< determines only blocks that no other kernel has
   const Reached *chooser = nullptr; ///< determines a block that this kernel has, too
@@ -92,13 +95,16 @@ private:
       std::optional<ExaminedKernel> examined = ExaminedKernel::get(kernel, *inKernel);
       if (!examined)
         return success();
-      Reached each{std::move(*examined), launch, {}, {}, {}};
+      Reached each{std::move(*examined), launch, {}, {}, {}, {}};
       each.isLeftOut = launch && isLeftOut(launch, bindings);
       each.query = each.makeQuery(*inKernel);
       each.query.target = target.str();
       each.query.length = length;
       each.query.shared = shared;
       each.choice = table.choose(each.query);
+      each.body = BodyRegisters::get(each, each.query, *inKernel);
+      each.rows = getExtent(each.structure.rows, *inKernel).value_or(0);
+      addsGradients |= each.body.addsGradients && !each.isLeftOut;
       if (byModel || (each.choice.row->structure.empty() && !each.choice.isUsers))
         chooseWithoutRow(each, *inKernel);
       reached.push_back(std::move(each));
@@ -131,6 +137,20 @@ private:
         std::tuple(chosen->rows, chosen->columns, chosen->step);
     each.choice.modeled = std::make_shared<const BlockRow>(row);
     each.choice.row = each.choice.modeled.get();
+  }
+
+  /// The step that a row gives, or one that needs fewer registers if the program adds gradients of
+  /// captures, for whose functions no row was measured. The rows of a user's file remain.
+  int64_t fitStep(const Reached &each) const {
+    const BlockRow &row = *each.choice.row;
+    return addsGradients && !each.choice.isUsers && hasRoles(each)
+               ? each.body.fit(each.rows ? each.rows : row.rows, row.step)
+               : row.step;
+  }
+
+  bool hasRoles(const Reached &each) const {
+    const Target *machine = Target::find(target);
+    return machine && machine->hasRoles() && each.query.bits == 16 && each.structure.loop;
   }
 
   /// Whether the condition of a launch is known not to hold.
@@ -238,7 +258,7 @@ private:
       const BlockRow &row = *each.choice.row;
       for (auto [name, dim, value] : {std::tuple("rows", structure.rows, row.rows),
                                       std::tuple("columns", structure.columns, row.columns),
-                                      std::tuple("step", structure.step, row.step)})
+                                      std::tuple("step", structure.step, fitStep(each))})
         if (!user && names(decl, each, dim, bindings)) {
           user = &each;
           role = name;
@@ -275,6 +295,10 @@ private:
       return emit() << "must divide " << *multiple << " and be " << limits.describe() << " on "
                     << target << ", of at most " << most << ", but there is no such number";
     user->usesTable |= !given;
+    if (role == "step")
+      user->step = extent;
+    else if (role == "rows")
+      user->rows = extent;
     std::string text = (decl.getName() + " = " + Twine(extent) + (given ? ", as given" : "")).str();
     user->report.push_back(builder.getNamedAttr(role, builder.getStringAttr(text)));
     return ExprAttr::getInt(module.getContext(), extent);
@@ -293,6 +317,23 @@ private:
         << "'; measure others and pass them as parameters or by --blocks";
   }
 
+  /// The blocks that need fewer registers: "BLOCK_N = 128, BLOCK_M = 48". By the estimate they fit.
+  std::string describeFewer(const Reached &reached) const {
+    std::string text;
+    int64_t least = reached.rows && hasRoles(reached)
+                        ? reached.body.fitBelow(reached.rows, reached.step)
+                        : reached.step;
+    if (least >= reached.step)
+      return text;
+    for (NamedAttribute each : reached.report) {
+      StringRef chosen = cast<StringAttr>(each.getValue()).getValue().split(',').first;
+      text += text.empty() ? "" : ", ";
+      text += each.getName() == "step" ? (chosen.split(" =").first + " = " + Twine(least)).str()
+                                       : chosen.str();
+    }
+    return text;
+  }
+
   /// Records the input and the result of the choice, for reports and tools.
   void describe(Reached &reached) {
     if (reached.report.empty())
@@ -306,6 +347,7 @@ private:
     };
     const BlockQuery &query = reached.query;
     const BlockChoice &choice = reached.choice;
+    std::string fewer = describeFewer(reached);
     add("structure", builder.getStringAttr(query.structure));
     add("target", builder.getStringAttr(query.target));
     add("bits", builder.getI64IntegerAttr(query.bits));
@@ -317,7 +359,12 @@ private:
         builder.getStringAttr(!reached.usesTable ? "the caller"
                               : choice.modeled   ? "a model, not measured"
                               : choice.isUsers   ? "the file of blocks: " + choice.row->describe()
-                                                 : "the table: " + choice.row->describe()));
+                                                 : "the table: " + choice.row->describe() +
+                                                       (fitStep(reached) < choice.row->step
+                                                            ? ", and the registers of gradients"
+                                                            : "")));
+    if (!fewer.empty())
+      add(fewerRegistersName, builder.getStringAttr(fewer));
     if (reached.usesTable && !reached.isLeftOut && !choice.shorter.empty())
       add("shorter", builder.getI64ArrayAttr(choice.shorter));
     auto all = builder.getDictionaryAttr(reached.report);
@@ -333,6 +380,7 @@ private:
   StringRef target;
   int64_t length, shared;
   bool byModel;
+  bool addsGradients = false; ///< some loop adds gradients of captures
   /// Sorted by the number of products, descending; before those without, those that are left out.
   std::vector<Reached> reached;
 };

@@ -94,7 +94,7 @@ func.func private @keeps(%i: i32, %j: i32) -> i1 {
 // CHECK-LABEL: tile.kernel @weigh
 // CHECK: ROWS: int = 192, KEYS: int = 64
 // CHECK-NOT: <= 1024
-// CHECK: blocks = {bits = 16 : i64, by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", mask = "none", row_bytes = 256 : i64, rows = "ROWS = 192", shorter = [1024], step = "KEYS = 64", structure = "sum (R S) S", target = "sm_90a"}
+// CHECK: blocks = {bits = 16 : i64, by = "the table: sm_90a, up to 16 bits, rows up to 256 bytes", mask = "none", row_bytes = 256 : i64, rows = "ROWS = 192", shorter = [1024], step = "KEYS = 64", structure = "sum (R S) S", target = "sm_90a", without_spills = "ROWS = 192, KEYS = 48"}
 // SHORT-LABEL: tile.kernel @weigh
 // SHORT: ROWS: int = 128, KEYS: int = 128
 // SHORT: require(dim(k, 0) <= 1024, dim(k, 0) >= 0)
