@@ -53,9 +53,6 @@ struct TilePipelineOptions {
   std::string sums = "auto";
 };
 
-/// Gives `source` to each tile-link of the manager that has none.
-void setLinkSource(mlir::OpPassManager &manager, llvm::StringRef source);
-
 /// From an author's module to the `tile` IR of one entry with all parameters bound:
 /// tile-link, tile-inline-calls (of tiles), tile-bind-target, tile-combine-sums,
 /// tile-choose-blocks, tile-specialize,

@@ -5,7 +5,7 @@
 
 #include "runtime/Expr.h"
 
-#include "runtime/Manifest.h"
+#include "runtime/ArgumentSpec.h"
 
 using namespace tilewright;
 using namespace tilewright::runtime;

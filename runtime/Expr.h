@@ -17,6 +17,8 @@
 namespace tilewright::runtime {
 
 using expr::Expr;
+/// Of an expression in a bundle.
+inline constexpr unsigned maxExprDepth = 64;
 struct ArgumentSpec;
 
 Result<Expr> parseExpr(const Json &json, int depth = 0);

@@ -6,7 +6,7 @@
 #include "runtime/ExprCode.h"
 
 #include "base/Expr/Broken.h"
-#include "runtime/Manifest.h"
+#include "runtime/ArgumentSpec.h"
 
 #include <cmath>
 

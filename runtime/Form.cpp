@@ -5,8 +5,6 @@
 
 #include "runtime/Form.h"
 
-#include "runtime/Operation.h"
-
 #include <algorithm>
 
 using namespace tilewright;

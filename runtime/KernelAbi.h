@@ -38,7 +38,7 @@
 #ifndef TILEWRIGHT_RUNTIME_KERNELABI_H
 #define TILEWRIGHT_RUNTIME_KERNELABI_H
 
-#include "runtime/Argument.h"
+#include "base/Numeric/ElementType.h"
 
 #include <vector>
 

@@ -9,6 +9,7 @@
 
 #include "base/Layout/Swizzle.h"
 #include "base/Numeric/ElementRule.h"
+#include "runtime/ArgumentSpec.h"
 #include "runtime/Expr.h"
 #include "runtime/KernelAbi.h"
 
@@ -21,30 +22,10 @@ namespace tilewright::runtime {
 inline constexpr size_t maxKernels = 4096; // also programs, and variants of a launch
 inline constexpr size_t maxForms = 64;     // of a program
 inline constexpr size_t maxLaunches = 32;  // of a form
-inline constexpr unsigned maxExprDepth = 64;
+/// Of the address of a program's workspaces, in bytes.
+inline constexpr uint64_t workspaceAlignment = 256;
 
 using Params = std::vector<std::pair<std::string, Expr>>; // literals
-
-/// An argument of a kernel or program.
-struct ArgumentSpec {
-  std::string name;
-  bool isView = true;
-  ElementType type = ElementType::F32;
-  std::vector<int64_t> extents; // extents of a view; -1: any
-  bool isOptional = false;      // views only
-  bool isCapture = false;       // belongs to a function that replaced a default, not to the kernel
-  bool isWritten = false;       // the code writes to this view
-  std::optional<Argument> byDefault; // what a run that gets no value of this scalar takes
-
-  static ArgumentSpec view(std::string name, ElementType type, std::vector<int64_t> extents,
-                           bool isOptional = false) {
-    return {std::move(name), true, type, std::move(extents), isOptional, false, false, {}};
-  }
-  static ArgumentSpec scalar(std::string name, ElementType type,
-                             std::optional<Argument> byDefault = {}) {
-    return {std::move(name), false, type, {}, false, false, false, byDefault};
-  }
-};
 
 /// Whether the first list has no condition that the second one lacks.
 bool isWithin(const std::vector<Expr> &conditions, const std::vector<Expr> &others);

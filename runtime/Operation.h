@@ -89,8 +89,6 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-inline constexpr uint64_t workspaceAlignment = 256;
-
 } // namespace tilewright::runtime
 
 #endif // TILEWRIGHT_RUNTIME_OPERATION_H

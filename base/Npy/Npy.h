@@ -10,6 +10,7 @@
 #ifndef TILEWRIGHT_BASE_NPY_NPY_H
 #define TILEWRIGHT_BASE_NPY_NPY_H
 
+#include "base/Npy/NpyType.h"
 #include "base/Numeric/ElementType.h"
 #include "base/Support/Status.h"
 
@@ -20,13 +21,6 @@
 #include <vector>
 
 namespace tilewright {
-
-/// The element types of files.
-enum class NpyType : uint8_t { F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, Bool };
-
-/// NumPy's own short name: "f2", "f4", "f8", "i1", ..., "u8", "b1".
-std::string_view npyTypeName(NpyType type);
-size_t byteWidth(NpyType type);
 
 /// An array in C order, little endian, whatever the order in the file.
 struct NpyArray {

@@ -6,7 +6,12 @@
 #ifndef TILEWRIGHT_BASE_NPY_NPYHEADER_H
 #define TILEWRIGHT_BASE_NPY_NPYHEADER_H
 
-#include "base/Npy/Npy.h"
+#include "base/Npy/NpyType.h"
+#include "base/Support/Status.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace tilewright {
 

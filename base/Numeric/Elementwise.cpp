@@ -4,6 +4,7 @@
 // Looks up the loop and calls it.
 
 #include "base/Numeric/Elementwise.h"
+#include "base/Numeric/Fill.h"
 #include "base/Numeric/KernelTable.h"
 
 using namespace tilewright;

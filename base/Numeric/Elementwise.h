@@ -15,6 +15,7 @@
 #define TILEWRIGHT_BASE_NUMERIC_ELEMENTWISE_H
 
 #include "base/Numeric/ElementType.h"
+#include "base/Numeric/Operators.h"
 
 namespace tilewright::numeric {
 
@@ -27,124 +28,8 @@ struct Operand {
   static Operand splat(const void *element) { return {element, true}; }
 };
 
-/// The reason why an operation has no result.
-enum class OpError : uint8_t {
-  None,
-  DivisionByZero,   ///< integer division or remainder by zero
-  DivisionOverflow, ///< the smallest integer divided by -1
-  Unsupported,      ///< the operation does not exist on this storage
-};
 /// "integer division by zero", ...; empty for None.
 const char *opErrorMessage(OpError error);
-
-enum class UnaryOp : uint8_t {
-  // Storages F32, F64.
-  NegF,
-  AbsF,
-  Exp,
-  Exp2,
-  ExpM1,
-  Log,
-  Log2,
-  Log10,
-  Log1p,
-  Sqrt,
-  Rsqrt,
-  Cbrt,
-  Sinh,
-  Cosh,
-  Tanh,
-  Sin,
-  Cos,
-  Tan,
-  Asin,
-  Acos,
-  Atan,
-  Erf,
-  Erfc,
-  Floor,
-  Ceil,
-  Round,     ///< half away from zero
-  RoundEven, ///< half to even
-  Trunc,
-  // Storages I32, I64.
-  AbsI,
-};
-inline constexpr unsigned numUnaryOps = static_cast<unsigned>(UnaryOp::AbsI) + 1;
-
-enum class BinaryOp : uint8_t {
-  // Storages F32, F64.
-  AddF,
-  SubF,
-  MulF,
-  DivF,
-  RemF,     ///< C fmod, as arith.remf
-  MaximumF, ///< a NaN operand gives NaN; -0 < +0
-  MinimumF,
-  MaxNumF, ///< a NaN operand gives the other one
-  MinNumF,
-  Pow,
-  CopySign,
-  Atan2,
-  // Storages I32, I64, I1 (where a value is one bit, whose signed value is -1; divisions and shifts
-  // are Unsupported on it). Overflow wraps.
-  AddI,
-  SubI,
-  MulI,
-  DivSI,
-  DivUI,
-  RemSI,
-  RemUI,
-  FloorDivSI,
-  CeilDivSI,
-  CeilDivUI, ///< may fail
-  AndI,
-  OrI,
-  XorI,
-  ShLI,
-  ShRSI,
-  ShRUI, ///< shifts by the width or more: 0; for ShRSI, copies of the sign bit
-  MaxSI,
-  MaxUI,
-  MinSI,
-  MinUI,
-};
-inline constexpr unsigned numBinaryOps = static_cast<unsigned>(BinaryOp::MinUI) + 1;
-
-/// The numbers are those of arith::CmpFPredicate.
-enum class CmpF : uint8_t {
-  False,
-  OEQ,
-  OGT,
-  OGE,
-  OLT,
-  OLE,
-  ONE,
-  ORD,
-  UEQ,
-  UGT,
-  UGE,
-  ULT,
-  ULE,
-  UNE,
-  UNO,
-  True
-};
-
-/// The numbers are those of arith::CmpIPredicate.
-enum class CmpI : uint8_t { EQ, NE, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE };
-
-enum class CastOp : uint8_t {
-  SIToFP, ///< i1 true is -1.0
-  UIToFP,
-  FPToSI, ///< toward zero; out of range saturates, NaN gives 0 (poison in arith)
-  FPToUI,
-  FPToFP, ///< F32 <-> F64, or a copy
-  ExtSI,  ///< also arith.index_cast to a wider type; i1 true is -1
-  ExtUI,
-  TruncI, ///< to i1: the lowest bit
-  Bitcast ///< F32 <-> I32, F64 <-> I64, or a copy
-};
 
 [[nodiscard]] OpError unary(UnaryOp op, Storage storage, Operand a, void *out, size_t n);
 [[nodiscard]] OpError binary(BinaryOp op, Storage storage, Operand a, Operand b, void *out,

@@ -11,9 +11,8 @@
 #ifndef TILEWRIGHT_BASE_NUMERIC_KERNELTABLE_H
 #define TILEWRIGHT_BASE_NUMERIC_KERNELTABLE_H
 
-#include "base/Numeric/Elementwise.h"
-#include "base/Numeric/MatMul.h"
-#include "base/Numeric/TileOps.h"
+#include "base/Numeric/ElementType.h"
+#include "base/Numeric/Operators.h"
 
 namespace tilewright::numeric {
 

@@ -1,9 +1,11 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Transposition, repetition, reduction, index tiles and fills.
+// Transposition, repetition, reduction and index tiles.
 
 #include "base/Numeric/TileOps.h"
+#include "base/Numeric/Elementwise.h"
+#include "base/Numeric/Fill.h"
 #include "base/Numeric/KernelTable.h"
 
 #include <algorithm>
@@ -273,13 +275,4 @@ void tilewright::numeric::iota(Storage storage, const int64_t *shape, unsigned r
   case Storage::I1:
     assert(false && "no iota of i1");
   }
-}
-
-void tilewright::numeric::fill(Storage storage, const void *element, void *out, size_t n) {
-  withWord(storage, [&](auto zero) {
-    using Word = decltype(zero);
-    Word word;
-    std::memcpy(&word, element, sizeof(Word));
-    std::fill_n(static_cast<Word *>(out), n, word);
-  });
 }

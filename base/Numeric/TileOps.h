@@ -8,6 +8,7 @@
 #define TILEWRIGHT_BASE_NUMERIC_TILEOPS_H
 
 #include "base/Numeric/ElementType.h"
+#include "base/Numeric/Operators.h"
 
 namespace tilewright::numeric {
 
@@ -25,17 +26,6 @@ void expand(Storage storage, const void *in, const int64_t *outShape, unsigned o
 /// element at `fill` where the operand has none. `shape` is the operand's.
 void slice(Storage storage, const void *in, const int64_t *shape, unsigned rank, unsigned dim,
            int64_t offset, int64_t size, const void *fill, void *out);
-
-enum class ReduceOp : uint8_t {
-  Sum,
-  Product, ///< floats (in the type of the storage) and I32, I64 (wrapping)
-  Max,
-  Min, ///< floats: a NaN makes the result NaN; integers: signed
-  MaxNum,
-  MinNum, ///< floats: NaNs are ignored
-  And,
-  Or ///< I1, I32, I64 (bitwise)
-};
 
 /// Whether the operation exists on the storage.
 bool isSupported(ReduceOp op, Storage storage);
@@ -55,9 +45,6 @@ void scan(ReduceOp op, Storage storage, const void *in, const int64_t *shape, un
 /// out[.., j, ..] = start + j * step along `dim`. Storages I32, I64 (wrapping), F32, F64.
 void iota(Storage storage, const int64_t *shape, unsigned rank, unsigned dim, int64_t start,
           int64_t step, void *out);
-
-/// n copies of one element of the storage.
-void fill(Storage storage, const void *element, void *out, size_t n);
 
 } // namespace tilewright::numeric
 

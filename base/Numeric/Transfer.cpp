@@ -6,6 +6,7 @@
 // and lists of points, are walked element by element through a list of offsets.
 
 #include "base/Numeric/Transfer.h"
+#include "base/Numeric/Fill.h"
 #include "base/Numeric/KernelTable.h"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 // Formulas of tile.expr and tile.result: their text.
 
 #include "dialect/Tile/FormulaTree.h"
+#include "dialect/Tile/TileParsing.h"
 
 using namespace mlir;
 using namespace tilewright::tile;

@@ -7,7 +7,7 @@
 #define TILEWRIGHT_DIALECT_TILE_FORMULATREE_H
 
 #include "dialect/Tile/Formula.h"
-#include "dialect/Tile/TileParsing.h"
+#include "dialect/Tile/Tile.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"

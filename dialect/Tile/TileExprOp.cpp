@@ -4,6 +4,7 @@
 // tile.expr and tile.result: formulas. Printing goes back from the last operation of each.
 
 #include "dialect/Tile/FormulaTree.h"
+#include "dialect/Tile/TileParsing.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"

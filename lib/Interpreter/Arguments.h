@@ -7,8 +7,10 @@
 #define TILEWRIGHT_LIB_INTERPRETER_ARGUMENTS_H
 
 #include "dialect/Tile/Tile.h"
-#include "lib/Interpreter/CpuDevice.h"
+#include "lib/Interpreter/Argument.h"
 #include "lib/Interpreter/Datum.h"
+
+#include "llvm/ADT/StringMap.h"
 
 namespace tilewright::interpreter {
 

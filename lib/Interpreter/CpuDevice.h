@@ -6,11 +6,10 @@
 #ifndef TILEWRIGHT_LIB_INTERPRETER_CPUDEVICE_H
 #define TILEWRIGHT_LIB_INTERPRETER_CPUDEVICE_H
 
-#include "base/Numeric/ElementType.h"
+#include "lib/Interpreter/Argument.h"
+
 #include "mlir/Support/LLVM.h"
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
-#include <variant>
 
 namespace mlir {
 class Operation;
@@ -19,19 +18,6 @@ class Operation;
 namespace tilewright {
 
 class WatchList;
-
-/// An array of the caller. Element (i0, i1, ...) is at data + (i0 * strides[0] + ...) elements;
-/// strides may be zero or negative. `data` may be null only if there are no elements. No alignment
-/// is required, except for arrays that a kernel adds to atomically.
-struct ArrayArgument {
-  ElementType type = ElementType::F32;
-  llvm::SmallVector<int64_t> shape, strides;
-  void *data = nullptr;
-};
-
-/// An array for a view; for a scalar, a double for a float type and an int64_t for an integer type
-/// (a float scalar takes either).
-using Argument = std::variant<ArrayArgument, double, int64_t>;
 
 struct RunOptions {
   /// Computes every float in f64, without rounding. Arrays of float views are then of

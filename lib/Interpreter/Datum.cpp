@@ -5,7 +5,7 @@
 
 #include "lib/Interpreter/Datum.h"
 
-#include "base/Numeric/TileOps.h"
+#include "base/Numeric/Fill.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemAlloc.h"
 #include <cstring>

@@ -1,17 +1,19 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The signature of a kernel and its place in the grid.
+// The kernel as a whole: its signature, its place in the grid, its blocks of operations.
 //
 // Arguments, in order: a view is its pointer, its extents (i32 each), its strides (i64 each); a
 // scalar is itself; captures follow the declared ones. The grid is launched along x only, the
 // first id the fastest, so that only the product of the extents is limited.
 
+#include "passes/Conversion/Exchange.h"
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/KernelEmitter.h"
 #include "passes/Conversion/Nvvm.h"
 #include "passes/Conversion/ReachedCaptures.h"
 #include "passes/Conversion/SharedAccess.h"
+#include "passes/Conversion/TimelineWriter.h"
 
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Conversion/LoweringTable.h"
@@ -40,6 +42,52 @@ SmallVector<tile::CaptureOp> tgpu::getReachedCaptures(KernelOp kernel) {
     if (isBound || reached.contains(capture))
       captures.push_back(capture);
   return captures;
+}
+
+LogicalResult KernelEmitter::run() {
+  if (failed(emitSignature()) || failed(emitGrid()))
+    return failure();
+  auto &timeline = state<TimelineWriter>();
+  timeline.begin(*this);
+  bool hasRoles = !kernel.getBody().getOps<RolesOp>().empty();
+  if (!hasRoles)
+    timeline.open(b, /*roleNumber=*/0);
+  if (failed(emitBlock(kernel.getBody().front())))
+    return failure();
+  b.setLoc(kernel.getLoc());
+  if (!hasRoles)
+    timeline.close(b);
+  LLVM::ReturnOp::create(b, ValueRange());
+  b.threads.endOfEntry->erase();
+  return endExchanges(*this);
+}
+
+LogicalResult KernelEmitter::emitBlock(Block &block) {
+  auto &timeline = state<TimelineWriter>();
+  for (Operation &op : block) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      break;
+    if (writtenAhead.contains(&op))
+      continue;
+    b.setLoc(op.getLoc());
+    // Invalid layouts are reported once, at the operation that defines the tile.
+    for (Type type : op.getResultTypes())
+      if (auto tile = dyn_cast<RankedTensorType>(type); tile && !getLayout(&op, tile))
+        return failure();
+    bool isEvent = !isa<scf::ForOp>(op);
+    if (isEvent)
+      timeline.sample(b, &op, /*isEnd=*/false);
+    if (failed(emitOp(&op)))
+      return failure();
+    // With more, later passes, especially ptxas, take minutes and gigabytes.
+    if (counter.operations > tile::kMostOperations)
+      return op.emitError() << "the code of a thread must have at most " << tile::kMostOperations
+                            << " operations, but exceeds the limit here; use smaller blocks, more "
+                               "warps or fewer operations for each element";
+    if (isEvent)
+      timeline.sample(b, &op, /*isEnd=*/true);
+  }
+  return success();
 }
 
 LogicalResult KernelEmitter::emitSignature() {

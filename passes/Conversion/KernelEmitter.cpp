@@ -1,15 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The kernel as a whole, its values, and the operations of a block.
+// Values of a kernel, their types and layouts, and the lowering of one operation.
 
 #include "passes/Conversion/KernelEmitter.h"
 
 #include "dialect/Tile/Calls.h"
 #include "passes/Conversion/ElementOps.h"
-#include "passes/Conversion/Exchange.h"
 #include "passes/Conversion/LoweringTable.h"
-#include "passes/Conversion/TimelineWriter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -23,24 +21,6 @@ KernelEmitter::KernelEmitter(KernelOp kernel, StringRef entry, AlignedViews alig
       module(kernel->getParentOfType<ModuleOp>()), entry(entry), aligned(std::move(aligned)) {
   b.threads.numWarps = kernel.getWarps();
   b.setListener(&counter);
-}
-
-LogicalResult KernelEmitter::run() {
-  if (failed(emitSignature()) || failed(emitGrid()))
-    return failure();
-  auto &timeline = state<TimelineWriter>();
-  timeline.begin(*this);
-  bool hasRoles = !kernel.getBody().getOps<RolesOp>().empty();
-  if (!hasRoles)
-    timeline.open(b, /*roleNumber=*/0);
-  if (failed(emitBlock(kernel.getBody().front())))
-    return failure();
-  b.setLoc(kernel.getLoc());
-  if (!hasRoles)
-    timeline.close(b);
-  LLVM::ReturnOp::create(b, ValueRange());
-  b.threads.endOfEntry->erase();
-  return endExchanges(*this);
 }
 
 //===----------------------------------------------------------------------===//
@@ -176,34 +156,6 @@ const layout::SharedLayout *KernelEmitter::getLayout(Operation *op, SharedType b
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
-
-LogicalResult KernelEmitter::emitBlock(Block &block) {
-  auto &timeline = state<TimelineWriter>();
-  for (Operation &op : block) {
-    if (op.hasTrait<OpTrait::IsTerminator>())
-      break;
-    if (writtenAhead.contains(&op))
-      continue;
-    b.setLoc(op.getLoc());
-    // Invalid layouts are reported once, at the operation that defines the tile.
-    for (Type type : op.getResultTypes())
-      if (auto tile = dyn_cast<RankedTensorType>(type); tile && !getLayout(&op, tile))
-        return failure();
-    bool isEvent = !isa<scf::ForOp>(op);
-    if (isEvent)
-      timeline.sample(b, &op, /*isEnd=*/false);
-    if (failed(emitOp(&op)))
-      return failure();
-    // With more, later passes, especially ptxas, take minutes and gigabytes.
-    if (counter.operations > tile::kMostOperations)
-      return op.emitError() << "the code of a thread must have at most " << tile::kMostOperations
-                            << " operations, but exceeds the limit here; use smaller blocks, more "
-                               "warps or fewer operations for each element";
-    if (isEvent)
-      timeline.sample(b, &op, /*isEnd=*/true);
-  }
-  return success();
-}
 
 LogicalResult KernelEmitter::emitOp(Operation *op) {
   if (const LoweringTable::Lowering *lower = getLowerings().find(op))

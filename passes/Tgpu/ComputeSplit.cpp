@@ -12,7 +12,6 @@
 
 #include "passes/Tgpu/ComputeSplit.h"
 
-#include "passes/Tgpu/RoleSlice.h"
 #include "passes/Tgpu/WrittenViews.h"
 
 #include "base/Layout/SharedLayout.h"

@@ -10,20 +10,11 @@
 #ifndef TILEWRIGHT_PASSES_TGPU_COMPUTESPLIT_H
 #define TILEWRIGHT_PASSES_TGPU_COMPUTESPLIT_H
 
-#include "dialect/Tgpu/Tgpu.h"
-
-#include "llvm/ADT/DenseSet.h"
+#include "passes/Tgpu/RolePart.h"
 
 #include <optional>
 
 namespace tilewright::tgpu {
-
-/// The operations of a role, and those results and iteration arguments of loops and branches that
-/// it needs.
-struct RolePart {
-  llvm::DenseSet<mlir::Operation *> ops;
-  llvm::DenseSet<mlir::Value> values;
-};
 
 struct ComputeSplit {
   /// A tile, or values of rows, that the first role writes to a ring, and the second role reads:

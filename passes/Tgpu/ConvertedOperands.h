@@ -6,10 +6,6 @@
 
 #include "dialect/Tile/Tile.h"
 
-namespace tilewright {
-class Target;
-}
-
 namespace tilewright::tgpu {
 
 /// The load of an 8-bit tile in a loop, whose conversion `value` is an operand of products and has
@@ -23,15 +19,6 @@ llvm::SmallVector<tile::LoadOp> getComputedLoads(tile::DotOp dot);
 
 /// Whether a load through a buffer reads rows of the tile from columns of the view.
 bool isReadByColumns(tile::LoadOp load);
-
-/// Lets such loads be copied to shared memory as they are, and read and converted at their first
-/// product. One that is operand a of products by wgmma is read in the orientation of that operand.
-/// The same for tiles in loops of which operand a of wgmma is computed.
-void copyConvertedOperands(tile::KernelOp kernel, const Target &target);
-
-/// Lets rows that the iterations of a loop read beside the operands of their products be copied to
-/// shared memory with these, on a target whose copies run ahead in a role of their own.
-void copyRowsOfIterations(tile::KernelOp kernel, const Target &target);
 
 } // namespace tilewright::tgpu
 

@@ -6,7 +6,7 @@
 #include "passes/Tgpu/GridIds.h"
 
 #include "passes/Tgpu/IdleRounds.h"
-#include "passes/Tgpu/RoleSlice.h"
+#include "passes/Tgpu/RolePart.h"
 
 using namespace mlir;
 using namespace tilewright;

@@ -6,7 +6,7 @@
 #include "passes/Tgpu/IdleRows.h"
 
 #include "dialect/Tile/TileExpr.h"
-#include "passes/Tgpu/LayoutInference.h"
+#include "passes/Tgpu/TileQueries.h"
 #include "passes/Tgpu/TransposeTiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -63,7 +63,7 @@ private:
       follow(branch.getResult(use.getOperandNumber()), dim);
       return true;
     }
-    if (LayoutInference::isElementwise(op)) {
+    if (tgpu::isElementwise(op)) {
       for (Value result : op->getResults())
         follow(result, dim);
       return true;

@@ -22,7 +22,7 @@ using namespace tilewright::tgpu;
 namespace {
 
 /// The allocation of a buffer, or null if it is not known.
-Operation *getAllocation(Value buffer) {
+Operation *findAllocation(Value buffer) {
   if (auto slot = buffer.getDefiningOp<SlotOp>())
     buffer = slot.getRing();
   Operation *op = buffer.getDefiningOp();
@@ -128,14 +128,14 @@ private:
   }
 
   void addAsyncRead(Value buffer) {
-    if (Operation *allocation = getAllocation(buffer))
+    if (Operation *allocation = findAllocation(buffer))
       asyncReads.insert(allocation);
     else
       readsUnknown = true;
   }
 
   bool isReadAsync(Value buffer) const {
-    Operation *allocation = getAllocation(buffer);
+    Operation *allocation = findAllocation(buffer);
     return readsUnknown || !allocation || asyncReads.contains(allocation);
   }
 

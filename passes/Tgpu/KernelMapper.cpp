@@ -22,8 +22,7 @@ Type KernelMapper::getType(Type type, Attribute layout) {
 }
 
 Type KernelMapper::getType(Value value) {
-  return LayoutInference::isTile(value) ? getType(value.getType(), layouts.get(value))
-                                        : value.getType();
+  return tgpu::isTile(value) ? getType(value.getType(), layouts.get(value)) : value.getType();
 }
 
 Value KernelMapper::i32(int64_t value) {
@@ -64,14 +63,13 @@ Value KernelMapper::getTile(Value value, Attribute layout) {
 }
 
 Value KernelMapper::get(Value value) {
-  return LayoutInference::isTile(value) ? getTile(value, layouts.get(value)) : map.lookup(value);
+  return tgpu::isTile(value) ? getTile(value, layouts.get(value)) : map.lookup(value);
 }
 
 KernelMapper::Values KernelMapper::getAll(ValueRange values, ValueRange like) {
   Values result;
   for (auto [value, other] : llvm::zip_equal(values, like))
-    result.push_back(LayoutInference::isTile(value) ? getTile(value, layouts.get(other))
-                                                    : map.lookup(value));
+    result.push_back(tgpu::isTile(value) ? getTile(value, layouts.get(other)) : map.lookup(value));
   return result;
 }
 
@@ -89,8 +87,7 @@ LogicalResult KernelMapper::mapElementwise(Operation *op) {
   }
   Values operands;
   for (Value operand : op->getOperands())
-    operands.push_back(LayoutInference::isTile(operand) ? getTile(operand, layout)
-                                                        : map.lookup(operand));
+    operands.push_back(tgpu::isTile(operand) ? getTile(operand, layout) : map.lookup(operand));
   Operation *copy = b.clone(*op);
   copy->setOperands(operands);
   for (auto [from, to] : llvm::zip_equal(op->getResults(), copy->getResults())) {
@@ -236,7 +233,7 @@ LogicalResult KernelMapper::mapOp(Operation *op) {
 }
 
 LogicalResult KernelMapper::dispatch(Operation *op) {
-  auto hasTile = [](ValueRange values) { return llvm::any_of(values, LayoutInference::isTile); };
+  auto hasTile = [](ValueRange values) { return llvm::any_of(values, tgpu::isTile); };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case<tile::FullOp, tile::IotaOp>([](Operation *) { return success(); })
       .Case([&](tile::LoadOp load) { return mapLoad(load); })
@@ -256,8 +253,7 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
         Attribute layout = cast<RankedTensorType>(value.getType()).getEncoding();
         Values indices;
         for (Value index : add.getIndices())
-          indices.push_back(LayoutInference::isTile(index) ? getTile(index, layout)
-                                                           : map.lookup(index));
+          indices.push_back(tgpu::isTile(index) ? getTile(index, layout) : map.lookup(index));
         tile::AddAtOp::create(b, value, map.lookup(add.getView()), indices, add.getExact());
         return success();
       })
@@ -284,7 +280,7 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
         waitForCopies();
         IRMapping local = map;
         for (Value operand : debug->getOperands())
-          local.map(operand, LayoutInference::isTile(operand) ? get(operand) : map.lookup(operand));
+          local.map(operand, tgpu::isTile(operand) ? get(operand) : map.lookup(operand));
         b.clone(*debug, local);
         return success();
       })
@@ -301,7 +297,7 @@ LogicalResult KernelMapper::dispatch(Operation *op) {
                   "a constant tile must have one value for all elements; compute others, such "
                   "as by tile.iota");
             }
-            if (hasTile(op->getResults()) && LayoutInference::isElementwise(op))
+            if (hasTile(op->getResults()) && tgpu::isElementwise(op))
               return mapElementwise(op);
             if (isa<arith::SelectOp>(op) && isa<tile::ViewType>(op->getResult(0).getType()))
               return op->emitError() << "a view cannot be selected at run time on a GPU, but got "

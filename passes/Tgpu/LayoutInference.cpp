@@ -24,18 +24,6 @@ using namespace tilewright::tgpu;
 
 static constexpr int64_t mostColumnsOfWgmma = 256;
 
-bool LayoutInference::isRematerialized(Value value) {
-  return value.getDefiningOp() &&
-         isa<tile::FullOp, tile::IotaOp, arith::ConstantOp>(value.getDefiningOp());
-}
-
-bool LayoutInference::isElementwise(Operation *op) {
-  if (isa<tile::SelectOp, tile::CastOp, tile::MapOp, tile::RandomOp>(op))
-    return true;
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         !isa<arith::ConstantOp>(op);
-}
-
 unsigned LayoutInference::find(unsigned id) const {
   while (classes[id].parent != id)
     id = classes[id].parent;
@@ -175,11 +163,6 @@ bool LayoutInference::savesByRows(ArrayRef<tile::DotOp> chain) {
   return byRows <= byGrids;
 }
 
-bool LayoutInference::isStaged(Value value) {
-  auto load = value.getDefiningOp<tile::LoadOp>();
-  return load && !load.getPad();
-}
-
 /// Whether unused shared memory costs no stage of a ring: iterations of one or two products hold
 /// few tiles. Those of a backward hold more.
 static bool hasRoomForPanels(tile::KernelOp kernel) {
@@ -314,28 +297,6 @@ Attribute LayoutInference::getWgmma(tile::DotOp op) const {
     return {};
   auto layout = WgmmaAttr::get(context, warps / Target::warpsOfGroup, /*rowPairs=*/false);
   return fits(layout, shape) ? layout : Attribute();
-}
-
-/// Up to 16 bytes per thread, consecutive; fewer if more threads can then take part.
-Attribute LayoutInference::getBlocked(MLIRContext *context, ArrayRef<int64_t> shape, int64_t bits,
-                                      int64_t warps) {
-  int64_t columns = shape.empty() ? 1 : shape.back(), rows = shape.size() == 2 ? shape[0] : 1;
-  int64_t mostThreads = 0;
-  Attribute best;
-  for (int64_t vector = std::min<int64_t>(128 / bits, 16); vector >= 1; vector /= 2) {
-    if (columns % vector != 0)
-      continue;
-    int64_t runs = columns / vector, lanes = std::gcd<int64_t>(runs, 32), warpsM = warps;
-    while (warpsM > 1 && rows % (32 / lanes * warpsM) != 0)
-      warpsM /= 2;
-    int64_t warpsN = warps / warpsM;
-    int64_t threads = std::gcd(rows, 32 / lanes * warpsM) * std::gcd(runs, lanes * warpsN);
-    if (threads <= mostThreads)
-      continue;
-    mostThreads = threads;
-    best = BlockedAttr::get(context, vector, lanes, warpsM, warpsN);
-  }
-  return best;
 }
 
 //===----------------------------------------------------------------------===//

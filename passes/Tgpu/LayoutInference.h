@@ -8,6 +8,7 @@
 
 #include "base/Support/Status.h"
 #include "dialect/Tgpu/Tgpu.h"
+#include "passes/Tgpu/TileQueries.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
@@ -44,31 +45,16 @@ public:
   /// instruction's k.
   static llvm::SmallVector<int64_t> getOperandShape(tile::DotOp dot, unsigned operand);
 
-  static bool isTile(mlir::Value value) {
-    return mlir::isa<mlir::RankedTensorType>(value.getType());
-  }
-  /// Whether recomputing the value in each layout is cheaper than converting it: full, iota,
-  /// constants.
-  static bool isRematerialized(mlir::Value value);
-
-  /// Whether products read the tile from a copy of its part of a view.
-  static bool isStaged(mlir::Value value);
-
   /// The swizzle of a product's operand on a target with TMA: the widest that rows of `shape` fill.
   /// TMA costs the L2 a request for each row of a panel. Where these panels have at most 32 bytes,
   /// copied operands have the widest, the last of which may be partly used: 1.08 times the speed of
   /// a forward of 72 columns that were padded to 96, 1.3 times that of 136 (H200).
   static Swizzle getSwizzleForTma(mlir::Value operand, llvm::ArrayRef<int64_t> shape);
 
-  /// Whether all tiles among the operation's operands and results have one shape and one layout.
-  static bool isElementwise(mlir::Operation *op);
   /// The layout for coalesced access, used for tiles without other constraints.
   mlir::Attribute getDefault(llvm::ArrayRef<int64_t> shape, int64_t bits) const {
-    return getBlocked(context, shape, bits, warps);
+    return tgpu::getBlocked(context, shape, bits, warps);
   }
-  /// The same for a given number of warps.
-  static mlir::Attribute getBlocked(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> shape,
-                                    int64_t bits, int64_t warps);
 
 private:
   struct Class {

@@ -176,9 +176,9 @@ LogicalResult KernelMapper::copyAhead(tile::ForBlocksOp op, Value begin) {
     if (!llvm::all_of(inner.getOperands(), isKnown))
       continue;
     if (auto load = dyn_cast<tile::LoadOp>(inner)) {
-      bool feedsDot =
-          LayoutInference::isStaged(load) &&
-          llvm::any_of(load->getUsers(), [](Operation *user) { return isa<tile::DotOp>(user); });
+      bool feedsDot = tgpu::isStaged(load) && llvm::any_of(load->getUsers(), [](Operation *user) {
+                        return isa<tile::DotOp>(user);
+                      });
       if (!(feedsDot || isReadFromBuffer(load)) || written.contains(load.getView()))
         continue;
       b.setLoc(load.getLoc());

@@ -93,7 +93,7 @@ LogicalResult KernelMapper::copyForDots(tile::LoadOp op) {
   llvm::SmallSetVector<Type, 2> buffers;
   for (OpOperand &use : op->getUses()) {
     auto dot = dyn_cast<tile::DotOp>(use.getOwner());
-    if (!dot || use.getOperandNumber() > 1 || !LayoutInference::isStaged(op))
+    if (!dot || use.getOperandNumber() > 1 || !tgpu::isStaged(op))
       continue;
     SharedType buffer = getOperandBuffer(dot, use.getOperandNumber());
     if (!buffer)
@@ -155,7 +155,7 @@ bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
     return false;
   auto type = dyn_cast<RankedTensorType>(load.getType());
   constexpr int64_t leastBits = 32; // the smallest copy of one thread
-  return type && type.getRank() == 1 && LayoutInference::isStaged(load) &&
+  return type && type.getRank() == 1 && tgpu::isStaged(load) &&
          getElementBits(type.getElementType()) >= leastBits;
 }
 
@@ -200,8 +200,7 @@ LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
   if (!isCopied && failed(copyForDots(op)))
     return failure();
   bool inRegisters = llvm::any_of(op->getUses(), [&](OpOperand &use) {
-    return !isa<tile::DotOp>(use.getOwner()) || use.getOperandNumber() > 1 ||
-           !LayoutInference::isStaged(op);
+    return !isa<tile::DotOp>(use.getOwner()) || use.getOperandNumber() > 1 || !tgpu::isStaged(op);
   });
   if (inRegisters)
     map.map(op.getResult(),
@@ -228,8 +227,8 @@ SharedType KernelMapper::getOperandBuffer(tile::DotOp op, unsigned operand) {
   if (usesMma(op)) {
     SmallVector<int64_t> rounded = LayoutInference::getOperandShape(op, operand);
     int64_t dim = rounded[0] != shape[0] ? 0 : 1;
-    if (rounded != shape && (!LayoutInference::isStaged(value) ||
-                             !endsWithView(value.getDefiningOp<tile::LoadOp>(), dim))) {
+    if (rounded != shape &&
+        (!tgpu::isStaged(value) || !endsWithView(value.getDefiningOp<tile::LoadOp>(), dim))) {
       op.emitError() << "inner extent of a product must be a multiple of "
                      << getInstructionDepth(type.getElementType())
                      << ", or end where the views of both operands end, but got " << shape[dim];
@@ -250,11 +249,11 @@ bool KernelMapper::isReadFromRegisters(tile::DotOp op, unsigned operand) {
   Value value = op->getOperand(operand);
   Attribute layout = layouts.get(op.getResult());
   auto mma = dyn_cast<MmaAttr>(layout);
-  if (!mma || !usesMma(op) || LayoutInference::isStaged(value) ||
+  if (!mma || !usesMma(op) || tgpu::isStaged(value) ||
       (operand == 0 ? op.getTransposeA() : op.getTransposeB()))
     return false;
   bool isAccumulator = operand == 0 && mma.getWarpsN() == 1 && layouts.get(value) == layout;
-  return isAccumulator || LayoutInference::isRematerialized(value);
+  return isAccumulator || tgpu::isRematerialized(value);
 }
 
 /// Whether one product by wgmma takes a converted tile from registers, and another one, which reads
@@ -274,8 +273,7 @@ bool KernelMapper::isReadBothWays(Value value) {
 }
 
 LogicalResult KernelMapper::putForDots(Value value) {
-  if (!LayoutInference::isTile(value) || LayoutInference::isStaged(value) ||
-      LayoutInference::isRematerialized(value))
+  if (!tgpu::isTile(value) || tgpu::isStaged(value) || tgpu::isRematerialized(value))
     return success();
   for (OpOperand &use : value.getUses()) {
     auto dot = dyn_cast<tile::DotOp>(use.getOwner());
@@ -330,7 +328,7 @@ FailureOr<Value> KernelMapper::getOperand(tile::DotOp op, unsigned operand, MmaA
 
 bool KernelMapper::isAccumulator(tile::DotOp op, Attribute layout) {
   Value lhs = op.getLhs();
-  return !LayoutInference::isStaged(lhs) && !op.getTransposeA() &&
+  return !tgpu::isStaged(lhs) && !op.getTransposeA() &&
          (isReadBothWays(lhs) || !inShared.contains({lhs, getOperandBuffer(op, 0)})) &&
          cast<RankedTensorType>(getType(lhs)).getEncoding() == layout;
 }
@@ -349,7 +347,7 @@ LogicalResult KernelMapper::putForWgmma(tile::DotOp op) {
       // Values after the product may have been mapped, too, in another form of the iteration.
       Operation *def = value.getDefiningOp();
       bool isBehind = def && def->getBlock() == op->getBlock() && !def->isBeforeInBlock(op);
-      bool exists = !isBehind && map.contains(value) && !LayoutInference::isStaged(value) &&
+      bool exists = !isBehind && map.contains(value) && !tgpu::isStaged(value) &&
                     !inShared.contains({value, buffer});
       if (!exists || (operand == 0 && isAccumulator(dot, layouts.get(dot.getResult()))))
         continue;

@@ -7,38 +7,31 @@
 
 #include "base/Target/Target.h"
 #include "dialect/Tgpu/MatrixShape.h"
+#include "passes/FirstUser.h"
+#include "passes/Tgpu/ConvertedOperands.h"
 #include "passes/Tgpu/LayoutInference.h"
+#include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/TransposeTiles.h"
+#include "passes/Tgpu/WrittenViews.h"
+#include "passes/Tile/ByteProducts.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <optional>
 
 using namespace mlir;
 using namespace tilewright;
-using tgpu::LayoutInference;
-using tgpu::rowsOfWarpgroup;
+using namespace tilewright::tgpu;
 
 static bool isOfBits(Type type, unsigned bits) {
   auto element = dyn_cast<FloatType>(tile::getElementType(type));
   return element && element.getWidth() == bits;
-}
-
-bool tgpu::isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps) {
-  constexpr int64_t depthOfInstruction = 32, mostInstructions = 4, mostColumns = 256, unit = 8;
-  auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
-  auto result = cast<RankedTensorType>(dot.getType());
-  int64_t depth = lhs.getDimSize(1);
-  bool isLoad = static_cast<bool>(dot.getLhs().getDefiningOp<tile::LoadOp>());
-  return isOfBits(lhs, 8) && target.has(Feature::Wgmma) && warps % Target::warpsOfGroup == 0 &&
-         !dot.getTransposeA() && dot.getTransposeB() && !dot.getAcc() &&
-         (!isLoad || LayoutInference::isStaged(dot.getLhs())) &&
-         LayoutInference::isStaged(dot.getRhs()) && depth % depthOfInstruction == 0 &&
-         depth <= mostInstructions * depthOfInstruction &&
-         result.getDimSize(0) % rowsOfWarpgroup == 0 && result.getDimSize(1) % unit == 0 &&
-         result.getDimSize(1) <= mostColumns;
 }
 
 static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot) {
@@ -195,5 +188,108 @@ void tgpu::orientProducts(tile::KernelOp kernel, int64_t rows) {
         dot->hasOneUse() ? dyn_cast<tile::AtomicAddOp>(*dot->user_begin()) : tile::AtomicAddOp();
     if (add && !dot.getAcc() && type.getDimSize(0) % rows != 0 && type.getDimSize(1) % rows == 0)
       transpose(dot, add, type);
+  });
+}
+
+namespace {
+
+/// Whether all uses are operands a whose columns are rows of the tile.
+bool isTransposedA(Value value) {
+  return llvm::all_of(value.getUses(), [](OpOperand &use) {
+    return use.getOperandNumber() == 0 && cast<tile::DotOp>(use.getOwner()).getTransposeA();
+  });
+}
+
+/// The converted tile is read from its buffer column by column.
+void turn(tile::LoadOp load, Value converted) {
+  load.setDimsAttr(swapDims(load.getDims(), load.getView()));
+  for (Value value : {load.getResult(), converted})
+    value.setType(getTransposed(value.getType()));
+  for (Operation *user : converted.getUsers())
+    cast<tile::DotOp>(user).setTransposeA(false);
+}
+
+/// After the product before its first one, during which it can be read and converted, and whose
+/// operands' registers it follows.
+void moveBehindProduct(tile::LoadOp load, Operation *convert) {
+  Operation *first = getFirstUser(convert);
+  if (!first)
+    return;
+  for (Operation *before = first->getPrevNode(); before && before != convert;
+       before = before->getPrevNode())
+    if (isa<tile::DotOp>(before)) {
+      first = before->getNextNode();
+      break;
+    }
+  if (!load->isBeforeInBlock(first))
+    return;
+  for (Operation *op = load->getNextNode(); op != first; op = op->getNextNode())
+    if (!isa<tile::LoadOp>(op) && !isMemoryEffectFree(op)) // it may write what is loaded
+      return;
+  load->moveBefore(first);
+  convert->moveBefore(first);
+}
+
+} // namespace
+
+void tgpu::copyConvertedOperands(tile::KernelOp kernel, const Target &target) {
+  SmallVector<tile::CastOp> casts;
+  kernel.walk([&](tile::CastOp op) {
+    if (getConvertedLoad(op.getResult()))
+      casts.push_back(op);
+  });
+  for (tile::CastOp op : casts) {
+    tile::LoadOp load = getConvertedLoad(op.getResult());
+    // Without wgmma, nothing is gained but rows in pages, which only copies find.
+    if (!target.has(Feature::Wgmma) && !load.getView().getDefiningOp<tile::PagedOp>())
+      continue;
+    load->setAttr(copiedName, UnitAttr::get(kernel.getContext()));
+    moveBehindProduct(load, op);
+    if (target.has(Feature::Wgmma) && isTransposedA(op.getResult()))
+      turn(load, op.getResult());
+  }
+  if (target.has(Feature::Wgmma))
+    kernel.walk([](tile::DotOp dot) {
+      for (tile::LoadOp load : getComputedLoads(dot))
+        if (LayoutInference::isOfWgmma(tile::getElementType(dot.getLhs().getType())) &&
+            tgpu::isStaged(load) && load->getParentOfType<LoopLikeOpInterface>())
+          load->setAttr(copiedName, UnitAttr::get(load.getContext()));
+    });
+}
+
+/// Whether the loads of the body are all copies of one iteration: there is a product of tiles that
+/// it loads, and no inner loop.
+static bool copiesOperands(scf::ForOp loop) {
+  bool copies = false, isInnermost = true;
+  for (Operation &op : loop.getBody()->without_terminator()) {
+    isInnermost &= op.getNumRegions() == 0;
+    if (auto dot = dyn_cast<tile::DotOp>(op))
+      for (Value operand : {dot.getLhs(), dot.getRhs()})
+        copies |= tgpu::isStaged(operand) && operand.getParentBlock() == loop.getBody();
+  }
+  return copies && isInnermost;
+}
+
+/// Whether a tensor map describes the view for any launch: whole rows of a workspace do not begin
+/// at an odd address, as rows of an argument of any length may.
+static bool isWholeRow(tile::LoadOp load) {
+  constexpr int64_t leastBits = 32, chunkBits = 128;
+  auto tile = dyn_cast<RankedTensorType>(load.getType());
+  auto shape = cast<tile::ViewType>(load.getView().getType()).getShape();
+  int64_t bits = tile ? getElementBits(tile.getElementType()) : 0;
+  return tile && tile.getRank() == 1 && bits >= leastBits && shape.back() == tile.getDimSize(0) &&
+         load.getStaticIndices().back() == 0 && tile.getDimSize(0) * bits % chunkBits == 0;
+}
+
+void tgpu::copyRowsOfIterations(tile::KernelOp kernel, const Target &target) {
+  if (!target.hasRoles())
+    return;
+  kernel.walk([&](scf::ForOp loop) {
+    if (!copiesOperands(loop))
+      return;
+    WrittenViews written(loop);
+    for (auto load : loop.getBody()->getOps<tile::LoadOp>())
+      if (tgpu::isStaged(load) && isWholeRow(load) && !written.contains(load.getView()))
+        load->setAttr(copiedName, UnitAttr::get(kernel.getContext()));
   });
 }

@@ -10,11 +10,6 @@
 
 namespace tilewright::tgpu {
 
-/// Whether wgmma multiplies 8-bit operands as they are: it takes bytes only along k, and its sums
-/// are exact enough for four instructions (docs/design/tgpu.md), without an accumulator.
-/// `warps` is the number that the user wants, or 0.
-bool isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps);
-
 /// Converts the operands of products of 8-bit floats to f16, except those that wgmma multiplies as
 /// they are. The products are exact: f16 represents every value of both formats. `warps` is the
 /// number that the user wants, or 0.
@@ -30,6 +25,16 @@ bool endsWithView(tile::LoadOp load, int64_t dim);
 /// multiple of `rows`: (A B)^T = B^T A^T, and an addition names the dimensions of its tile.
 /// Warpgroups divide the rows.
 void orientProducts(tile::KernelOp kernel, int64_t rows);
+
+/// Lets loads of converted operands (ConvertedOperands.h) be copied to shared memory as they are,
+/// and read and converted at their first product. One that is operand a of products by wgmma is
+/// read in the orientation of that operand. The same for tiles in loops of which operand a of wgmma
+/// is computed.
+void copyConvertedOperands(tile::KernelOp kernel, const Target &target);
+
+/// Lets rows that the iterations of a loop read beside the operands of their products be copied to
+/// shared memory with these, on a target whose copies run ahead in a role of their own.
+void copyRowsOfIterations(tile::KernelOp kernel, const Target &target);
 
 /// The largest power of two up to `warps` such that mma.sync can distribute the result of every
 /// product over that many warps; at least 1.

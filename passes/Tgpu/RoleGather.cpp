@@ -12,8 +12,8 @@
 // A row is read from memory before its slot is acquired, so that the warps are one iteration
 // further ahead than the ring has slots.
 
-#include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RoleWriter.h"
+#include "passes/Tgpu/TileQueries.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -27,14 +27,14 @@ FailureOr<GatherSlice> GatherSlice::get(tile::GatherOp gather, const WrittenView
     Operation *op = reached[i];
     auto read = dyn_cast<tile::GatherOp>(op);
     bool isKnown = isa<tile::FullOp, tile::IotaOp, ConvertOp>(op) ||
-                   (LayoutInference::isElementwise(op) && isMemoryEffectFree(op)) ||
+                   (tgpu::isElementwise(op) && isMemoryEffectFree(op)) ||
                    (read && !written.contains(read.getView()));
     if (!isKnown || cast<RankedTensorType>(op->getResult(0).getType()).getRank() != 1)
       return failure();
     for (Value operand : op->getOperands()) {
       if (isa<SharedType>(operand.getType()))
         continue;
-      if (!LayoutInference::isTile(operand))
+      if (!tgpu::isTile(operand))
         slice.scalars.insert(operand);
       else if (!operand.getDefiningOp())
         return failure();
@@ -45,7 +45,7 @@ FailureOr<GatherSlice> GatherSlice::get(tile::GatherOp gather, const WrittenView
   // Operands first.
   auto hasAll = [&](Operation *op) {
     return llvm::all_of(op->getOperands(), [&](Value operand) {
-      return !LayoutInference::isTile(operand) || slice.tiles.contains(operand.getDefiningOp());
+      return !tgpu::isTile(operand) || slice.tiles.contains(operand.getDefiningOp());
     });
   };
   while (slice.tiles.size() < reached.size())
@@ -125,8 +125,7 @@ void RoleWriter::detachGather(CopyGroup &group, GatheredRow &row, IRMapping &clo
     for (Value result : copy->getResults())
       if (auto type = dyn_cast<RankedTensorType>(result.getType())) {
         constexpr int64_t bits = 32; // one layout for indices and what they select
-        Attribute layout =
-            LayoutInference::getBlocked(b.getContext(), type.getShape(), bits, gatherWarps);
+        Attribute layout = tgpu::getBlocked(b.getContext(), type.getShape(), bits, gatherWarps);
         result.setType(RankedTensorType::get(type.getShape(), type.getElementType(), layout));
       }
     gatherOps.insert(copy);

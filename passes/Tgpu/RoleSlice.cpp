@@ -14,7 +14,6 @@
 #include "dialect/Tile/Tile.h"
 
 #include "mlir/IR/Matchers.h"
-#include "mlir/Transforms/RegionUtils.h"
 
 #include <numeric>
 
@@ -40,12 +39,6 @@ scf::ForOp CopyGroup::getLoop() const {
   Operation *parent = block->getParentOp();
   auto loop = dyn_cast<scf::ForOp>(parent);
   return loop ? loop : parent->getParentOfType<scf::ForOp>();
-}
-
-SetVector<Value> tgpu::getInputs(Operation *op) {
-  SetVector<Value> inputs(op->operand_begin(), op->operand_end());
-  getUsedValuesDefinedAbove(op->getRegions(), inputs);
-  return inputs;
 }
 
 MappedView MappedView::of(Value view) {

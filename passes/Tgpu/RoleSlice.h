@@ -122,9 +122,6 @@ struct GatherSlice {
 /// Whether two gathers read the same elements.
 bool areSameGathers(tile::GatherOp x, tile::GatherOp y);
 
-/// The values that an operation and its regions read.
-llvm::SetVector<mlir::Value> getInputs(mlir::Operation *op);
-
 /// The view that has the tensor map, and the bounds of a part along its ragged dimension; null if
 /// the map is not ragged.
 struct MappedView {

@@ -9,8 +9,8 @@
 // The last numbers are complete when the last tiles end. Then the few warps of this role would be
 // the only ones that work, so the compute roles execute these numbers after their last tile.
 
-#include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RoleWriter.h"
+#include "passes/Tgpu/TileQueries.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -79,7 +79,7 @@ void RoleWriter::writeSpreadRows(Value first, int64_t rows) {
     Type element = cast<RankedTensorType>(tile.getType()).getElementType();
     return RankedTensorType::get(
         shape, element,
-        LayoutInference::getBlocked(b.getContext(), shape, bitsOfSpreadLayout, getSpreadWarps()));
+        tgpu::getBlocked(b.getContext(), shape, bitsOfSpreadLayout, getSpreadWarps()));
   };
   // The indices of an access, where those along the rows of its tile start at `first`.
   auto getIndices = [&](auto access) {

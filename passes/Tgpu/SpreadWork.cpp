@@ -14,8 +14,8 @@
 
 #include "passes/Tgpu/SpreadWork.h"
 
-#include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RegisterLimits.h"
+#include "passes/Tgpu/TileQueries.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -24,7 +24,7 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-static bool isTile(Type type) { return isa<RankedTensorType>(type); }
+static bool isTileType(Type type) { return isa<RankedTensorType>(type); }
 
 int64_t SpreadWork::getRows(int64_t warps, int64_t registers) const {
   using Limits = RegisterLimits;
@@ -39,8 +39,8 @@ int64_t SpreadWork::getRows(int64_t warps, int64_t registers) const {
 
 bool SpreadWork::isScalar(Operation *op) {
   WalkResult result = op->walk([](Operation *inner) {
-    bool hasTiles = llvm::any_of(inner->getOperandTypes(), isTile) ||
-                    llvm::any_of(inner->getResultTypes(), isTile);
+    bool hasTiles = llvm::any_of(inner->getOperandTypes(), isTileType) ||
+                    llvm::any_of(inner->getResultTypes(), isTileType);
     bool isKnown = isMemoryEffectFree(inner) ||
                    isa<tile::AtOp, scf::IfOp, scf::ForOp, scf::WhileOp, scf::YieldOp>(inner);
     return hasTiles || !isKnown ? WalkResult::interrupt() : WalkResult::advance();
@@ -63,7 +63,7 @@ static std::string getRejection(Operation *op) {
     return goesByRows(load) ? "" : byRows;
   if (auto store = dyn_cast<StoreOp>(op))
     return goesByRows(store) ? "" : byRows;
-  bool isKnown = isa<tile::FullOp>(op) || LayoutInference::isElementwise(op);
+  bool isKnown = isa<tile::FullOp>(op) || tgpu::isElementwise(op);
   return isKnown ? ""
                  : "tiles must have only operations on each element, but got '" +
                        op->getName().getStringRef().str() + "'";
@@ -114,7 +114,7 @@ FailureOr<std::optional<SpreadWork>> SpreadWork::get(KernelOp kernel, bool expla
     work.block = op->getBlock();
     for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()),
                                         llvm::to_vector(op->getResultTypes()))) {
-      if (!isTile(type))
+      if (!isTileType(type))
         continue;
       ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
       bool isFirst = work.shape.empty();

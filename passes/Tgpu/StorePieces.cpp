@@ -5,8 +5,8 @@
 
 #include "passes/Tgpu/StorePieces.h"
 
-#include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/RoleSlice.h"
+#include "passes/Tgpu/TileQueries.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -101,8 +101,8 @@ static Operation *getElementwise(Value tile) {
   Operation *op = tile.getDefiningOp();
   if (!op || isa<tile::FullOp>(op))
     return op;
-  bool isElementwise = LayoutInference::isElementwise(op) && op->hasOneUse() &&
-                       op->getNumResults() == 1 && isMemoryEffectFree(op);
+  bool isElementwise = tgpu::isElementwise(op) && op->hasOneUse() && op->getNumResults() == 1 &&
+                       isMemoryEffectFree(op);
   return isElementwise ? op : nullptr;
 }
 

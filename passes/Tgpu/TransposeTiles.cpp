@@ -10,8 +10,8 @@
 
 #include "dialect/Tgpu/MatrixShape.h"
 #include "dialect/Tgpu/Tgpu.h"
-#include "passes/Tgpu/LayoutInference.h"
 #include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/TileQueries.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -57,7 +57,7 @@ bool hasFewRows(tile::DotOp dot) {
 /// Made anew where it is used.
 bool isMadeAnew(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op || !LayoutInference::isRematerialized(value))
+  if (!op || !tgpu::isRematerialized(value))
     return false;
   auto constant = dyn_cast<arith::ConstantOp>(op);
   return !constant || isa<SplatElementsAttr>(constant.getValue());
@@ -116,7 +116,7 @@ private:
 
   /// Operations whose tiles of rank 2 all have one orientation.
   static bool keepsPlaces(Operation *op) {
-    return LayoutInference::isElementwise(op) && !isa<tile::RandomOp>(op);
+    return tgpu::isElementwise(op) && !isa<tile::RandomOp>(op);
   }
 
   /// What a loop carries in the place of a value.

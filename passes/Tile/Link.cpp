@@ -9,7 +9,6 @@
 #include "dialect/Tile/TileExprEval.h"
 #include "dialect/Tile/TileShortForms.h"
 #include "passes/Passes.h"
-#include "passes/Pipelines.h"
 #include "passes/Tile/LinkLibraries.h"
 #include "passes/Tile/LinkSymbols.h"
 

@@ -72,6 +72,9 @@ mlir::LogicalResult linkLibraries(mlir::ModuleOp module, llvm::StringRef source,
 /// Fails with a diagnostic, also at a call of a function that there is not. `source` is as above.
 mlir::LogicalResult declareLinked(mlir::ModuleOp module, llvm::StringRef source);
 
+/// Gives `source` to each tile-link of the manager that has none.
+void setLinkSource(mlir::OpPassManager &manager, llvm::StringRef source);
+
 } // namespace tilewright
 
 #endif // TILEWRIGHT_PASSES_TILE_LINKLIBRARIES_H

@@ -13,8 +13,8 @@
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Passes.h"
-#include "passes/Tgpu/PrepareKernel.h"
 #include "passes/Tile/AppendArgument.h"
+#include "passes/Tile/ByteProducts.h"
 #include "passes/Tile/LaunchNames.h"
 #include "passes/Tile/ProgramOfKernel.h"
 
@@ -134,7 +134,7 @@ private:
     for (const Candidate &candidate : candidates)
       products.push_back(multiplyTransposed(candidate, kernel.getArgs()[argument], turned));
     bool areOfBytes = llvm::all_of(products, [&](DotOp product) {
-      return tgpu::isProductOfBytes(product, machine, /*warps=*/0) &&
+      return isProductOfBytes(product, machine, /*warps=*/0) &&
              cast<RankedTensorType>(product.getType()).getDimSize(1) <= mostColumns;
     });
     if (!areOfBytes) {

@@ -4,6 +4,7 @@
 // Shape operations against index arithmetic written out.
 
 #include "NumericTesting.h"
+#include "base/Numeric/Fill.h"
 #include "base/Numeric/TileOps.h"
 
 #include <algorithm>

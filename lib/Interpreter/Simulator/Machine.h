@@ -13,7 +13,7 @@
 #include "lib/Interpreter/Frame.h"
 #include "lib/Interpreter/Simulator/Coroutine.h"
 #include "lib/Interpreter/Simulator/ShadowMemory.h"
-#include "lib/Interpreter/Simulator/Simulate.h"
+#include "lib/Interpreter/Simulator/SimulationOptions.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
