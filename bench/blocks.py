@@ -7,7 +7,7 @@
 
 Every pair of blocks is compiled for sm_90a, checked against PyTorch in f64, and timed, in rounds that interleave all
 pairs of one kernel. The file holds the median of each pair in milliseconds, or the reason why it did not run;
-test/Kernels/block-model.test compares the choice of the cost model (passes/Tile/BlockModel.cpp) with it. Needs PyTorch,
+test/Kernels/block-model.test compares the choice of the cost model (passes/Blocks/BlockModel.cpp) with it. Needs PyTorch,
 an H100 or H200, tilewrightc and ptxas.
 """
 

@@ -7,7 +7,7 @@
 //
 //   build/bin/bench/runtime_overhead
 
-#include "runtime/CApi.h"
+#include "runtime/CApiTesting.h"
 #include "runtime/tilewright.h"
 #include "test/Unit/RuntimeBackwardBundle.h"
 #include "test/Unit/RuntimeQuietDriver.h"

@@ -6,7 +6,7 @@
 #ifndef TILEWRIGHT_PASSES_PASSES_H
 #define TILEWRIGHT_PASSES_PASSES_H
 
-#include "passes/Conversion/CodeForms.h"
+#include "passes/CodeForms.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The passes, in the order in which the compiler first runs them (passes/Pipelines.cpp), then those of code generation.
+// The passes, in the order in which the compiler first runs them (Pipelines.cpp), then those of code generation.
 // test/Docs/pass-order.test compares the two orders.
 
 #ifndef TILEWRIGHT_PASSES_PASSES_TD

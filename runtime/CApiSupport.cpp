@@ -5,7 +5,7 @@
 
 #include "runtime/CApiSupport.h"
 
-#include "runtime/CApi.h"
+#include "runtime/CApiTesting.h"
 
 #include <atomic>
 #include <charconv>

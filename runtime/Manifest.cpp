@@ -5,7 +5,7 @@
 
 #include "runtime/Manifest.h"
 
-#include "base/Target/TensorMapRank.h"
+#include "base/Abi/TensorMapRank.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -7,11 +7,11 @@
 #ifndef TILEWRIGHT_RUNTIME_MANIFEST_H
 #define TILEWRIGHT_RUNTIME_MANIFEST_H
 
+#include "base/Abi/KernelAbi.h"
 #include "base/Layout/Swizzle.h"
 #include "base/Numeric/ElementRule.h"
 #include "runtime/ArgumentSpec.h"
 #include "runtime/Expr.h"
-#include "runtime/KernelAbi.h"
 
 #include <array>
 
@@ -94,7 +94,7 @@ struct TensorMapSpec {
   bool isPaged = false;
 };
 
-/// The events that a kernel writes to its argument `timeline`: see runtime/TimelineFormat.h.
+/// The events that a kernel writes to its argument `timeline`: see base/Abi/TimelineFormat.h.
 struct TimelineEventSpec {
   std::string kind;     // wait, copy, product, store, shared, loop
   std::string name;     // for display

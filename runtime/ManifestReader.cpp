@@ -4,8 +4,8 @@
 // Reads a manifest from JSON. Every key is known; an unknown key belongs to another version, and is
 // rejected.
 
+#include "base/Abi/TimelineFormat.h"
 #include "runtime/Manifest.h"
-#include "runtime/TimelineFormat.h"
 
 #include <algorithm>
 #include <initializer_list>

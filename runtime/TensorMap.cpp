@@ -5,7 +5,7 @@
 
 #include "runtime/TensorMap.h"
 
-#include "base/Target/TensorMapRank.h"
+#include "base/Abi/TensorMapRank.h"
 
 using namespace tilewright;
 using namespace tilewright::runtime;

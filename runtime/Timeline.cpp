@@ -9,7 +9,7 @@
 
 #include "runtime/Timeline.h"
 
-#include "runtime/TimelineFormat.h"
+#include "base/Abi/TimelineFormat.h"
 
 #include <algorithm>
 #include <cstdio>

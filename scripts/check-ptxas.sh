@@ -2,7 +2,7 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # The CTest entry `ptxas`: is skipped, which CTest shows, if there is no ptxas. lit then skips the tests that need it, such
-# as no-spills.test, which check the limits in passes/Tgpu/RegisterLimits.h, and says nothing.
+# as no-spills.test, which check the limits in passes/Tgpu/Analysis/RegisterLimits.h, and says nothing.
 #
 #   scripts/check-ptxas.sh BUILD
 

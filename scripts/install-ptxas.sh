@@ -1,7 +1,7 @@
 #!/bin/bash
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Puts the ptxas with which the limits of registers were measured (passes/Tgpu/RegisterLimits.h) into BUILD/ptxas, from
+# Puts the ptxas with which the limits of registers were measured (passes/Tgpu/Analysis/RegisterLimits.h) into BUILD/ptxas, from
 # NVIDIA's package on PyPI: a download of about 40 MB, of which one file is kept. Tests need it to see spills. Does nothing
 # if the machine has a ptxas, or TILEWRIGHT_PTXAS is set. Never fails: without ptxas, CTest shows the entry `ptxas` as
 # skipped. After a failed attempt it tries again an hour later.

@@ -31,7 +31,7 @@ def current_stream():
 
 
 class PtxKernel:
-    """The entry of a PTX file or cubin; parameters are laid out as in runtime/KernelAbi.h."""
+    """The entry of a PTX file or cubin; parameters are laid out as in base/Abi/KernelAbi.h."""
 
     def __init__(self, path, contract):
         if contract.tensor_maps:

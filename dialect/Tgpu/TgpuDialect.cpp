@@ -3,8 +3,8 @@
 //
 // Registration of the tgpu dialect; attributes and types: assembly format and verification.
 
+#include "base/Abi/TensorMapRank.h"
 #include "base/Layout/WgmmaDescriptor.h"
-#include "base/Target/TensorMapRank.h"
 #include "dialect/Tgpu/MatrixShape.h"
 #include "dialect/Tgpu/TgpuVerify.h"
 

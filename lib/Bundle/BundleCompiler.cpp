@@ -6,6 +6,7 @@
 
 #include "lib/Bundle/BundleCompiler.h"
 
+#include "dialect/Tgpu/ScheduleNames.h"
 #include "lib/Bundle/HeldDiagnostics.h"
 #include "lib/Bundle/KernelJob.h"
 #include "lib/Bundle/ManifestBuilder.h"
@@ -13,8 +14,7 @@
 #include "lib/Bundle/ReachedSymbols.h"
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
-#include "passes/Tgpu/Notes.h"
-#include "passes/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/Analysis/Notes.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringSet.h"

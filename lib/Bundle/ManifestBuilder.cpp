@@ -13,7 +13,7 @@
 #include "lib/Support/MakeError.h"
 #include "passes/Conversion/ReachedCaptures.h"
 #include "passes/Conversion/Timeline.h"
-#include "passes/Tgpu/Notes.h"
+#include "passes/Tgpu/Analysis/Notes.h"
 #include "passes/Tile/ProgramOfKernel.h"
 
 using namespace mlir;

@@ -8,11 +8,11 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
+#include "passes/Blocks/BodyRegisters.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/Timeline.h"
 #include "passes/Passes.h"
-#include "passes/Tgpu/PlanRoles.h"
-#include "passes/Tile/BodyRegisters.h"
+#include "passes/Tgpu/Plan/PlanRoles.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"

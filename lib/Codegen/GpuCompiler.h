@@ -7,8 +7,8 @@
 #define TILEWRIGHT_LIB_CODEGEN_GPUCOMPILER_H
 
 #include "lib/Codegen/Codegen.h"
-#include "passes/Conversion/CodeForms.h"
-#include "passes/Pipelines.h"
+#include "passes/CodeForms.h"
+#include "passes/Pipelines/Pipelines.h"
 
 #include <optional>
 
@@ -19,7 +19,7 @@ enum class GpuForm { Tgpu, Llvm, Ptx, Cubin };
 std::optional<GpuForm> parseGpuForm(llvm::StringRef name);
 
 struct GpuOptions : GpuPipelineOptions {
-  int64_t timelineWords = 0; ///< 64-bit words per chunk (runtime/TimelineFormat.h); 0: no timeline
+  int64_t timelineWords = 0; ///< 64-bit words per chunk (base/Abi/TimelineFormat.h); 0: no timeline
   bool warnsOfSpills = true; ///< if ptxas is run anyway
   tgpu::CodeForms forms = tgpu::CodeForms::All;
 };

@@ -7,12 +7,12 @@
 #include "lib/Codegen/Report.h"
 
 #include "base/Layout/Relations.h"
+#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
-#include "passes/Tgpu/Notes.h"
-#include "passes/Tgpu/ScheduleNames.h"
-#include "passes/Tgpu/SyncCoverage.h"
+#include "passes/Tgpu/Analysis/Notes.h"
+#include "passes/Tgpu/Sync/SyncCoverage.h"
 #include "passes/Tile/BindParameters.h"
 
 #include "llvm/ADT/TypeSwitch.h"

@@ -12,7 +12,7 @@
 #include "lib/Bundle/WrittenViews.h"
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
-#include "passes/Pipelines.h"
+#include "passes/Pipelines/Pipelines.h"
 #include "passes/Tile/LinkLibraries.h"
 #include "passes/Tile/ProgramOfKernel.h"
 

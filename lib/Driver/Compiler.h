@@ -8,7 +8,7 @@
 #ifndef TILEWRIGHT_LIB_DRIVER_COMPILER_H
 #define TILEWRIGHT_LIB_DRIVER_COMPILER_H
 
-#include "passes/Pipelines.h"
+#include "passes/Pipelines/Pipelines.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"

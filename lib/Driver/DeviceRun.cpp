@@ -5,6 +5,7 @@
 
 #include "lib/Driver/DeviceRun.h"
 
+#include "base/Abi/TimelineFormat.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "lib/Driver/BundleCache.h"
 #include "lib/Driver/ToolSupport.h"
@@ -13,7 +14,6 @@
 #include "lib/Support/MakeError.h"
 #include "passes/Tile/ProgramOfKernel.h"
 #include "runtime/Timeline.h"
-#include "runtime/TimelineFormat.h"
 
 #include "mlir/IR/SymbolTable.h"
 

@@ -5,13 +5,13 @@
 
 #include "lib/Driver/FileRun.h"
 
+#include "base/Abi/TimelineFormat.h"
 #include "dialect/Tile/TextInput.h"
 #include "lib/Bundle/HeldDiagnostics.h"
 #include "lib/Driver/MappedModule.h"
 #include "lib/Driver/ParamInference.h"
 #include "lib/Driver/UnmappedViews.h"
 #include "lib/Support/MakeError.h"
-#include "runtime/TimelineFormat.h"
 
 using namespace tilewright;
 

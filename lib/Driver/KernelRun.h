@@ -9,7 +9,7 @@
 
 #include "lib/Driver/HostArray.h"
 #include "lib/Interpreter/CpuDevice.h"
-#include "passes/Pipelines.h"
+#include "passes/Pipelines/Pipelines.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"

@@ -4,13 +4,13 @@
 // Operations that are applied to each element separately: arith, math, select, map. On tiles,
 // they are repeated for each register.
 
+#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Conversion/ColumnBounds.h"
 #include "passes/Conversion/DeferredLoads.h"
 #include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/LaneDraws.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/RaisedMaxima.h"
-#include "passes/Tgpu/ScheduleNames.h"
 
 #include "dialect/Tile/Calls.h"
 #include "passes/Conversion/ScalarMath.h"

@@ -18,8 +18,8 @@
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/ThreadCoords.h"
-#include "passes/Tgpu/RegisterLimits.h"
-#include "passes/Tgpu/RegisterPressure.h"
+#include "passes/Tgpu/Analysis/RegisterLimits.h"
+#include "passes/Tgpu/Analysis/RegisterPressure.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

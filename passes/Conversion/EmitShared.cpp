@@ -5,7 +5,7 @@
 
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
-#include "passes/Tgpu/OperandReads.h"
+#include "passes/Tgpu/Analysis/OperandReads.h"
 
 using namespace mlir;
 using namespace tilewright;

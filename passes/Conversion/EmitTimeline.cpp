@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Clock samples of kernels with a timeline; runtime/TimelineFormat.h defines the format. Each role
+// Clock samples of kernels with a timeline; base/Abi/TimelineFormat.h defines the format. Each role
 // begins by claiming a chunk for every warpgroup, whose first thread writes.
 //
 // All threads execute the same few predicated instructions: a branch would end the basic block that
@@ -12,8 +12,8 @@
 
 #include "passes/Conversion/TimelineWriter.h"
 
+#include "base/Abi/TimelineFormat.h"
 #include "passes/Conversion/GlobalAccess.h"
-#include "runtime/TimelineFormat.h"
 
 using namespace mlir;
 using namespace tilewright;

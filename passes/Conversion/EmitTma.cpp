@@ -3,13 +3,13 @@
 //
 // The tensor memory accelerator.
 
+#include "base/Abi/KernelAbi.h"
+#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tile/Origin.h"
 #include "passes/Conversion/Barriers.h"
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
-#include "passes/Tgpu/ScheduleNames.h"
-#include "runtime/KernelAbi.h"
 
 using namespace mlir;
 using namespace tilewright;

@@ -4,12 +4,12 @@
 // Turns and first iterations of warpgroups, arrivals by one thread for many, and bulk copies of
 // rows.
 
+#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Conversion/Barriers.h"
 #include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
-#include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 

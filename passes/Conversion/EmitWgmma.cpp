@@ -10,7 +10,7 @@
 #include "passes/Conversion/SharedAccess.h"
 
 #include "base/Layout/WgmmaDescriptor.h"
-#include "passes/Tgpu/RegisterLimits.h"
+#include "passes/Tgpu/Analysis/RegisterLimits.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

@@ -6,8 +6,8 @@
 
 #include "passes/Conversion/Timeline.h"
 
+#include "base/Abi/TimelineFormat.h"
 #include "dialect/Tile/Tile.h"
-#include "runtime/TimelineFormat.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -3,7 +3,7 @@
 //
 // Which operations of a kernel write to its timeline, and what a reader needs to know of them. The
 // code and the manifest are made from this one table. A kernel has a timeline if it has the
-// attribute `tgpu.timeline`, words of a chunk (see runtime/TimelineFormat.h), and an argument
+// attribute `tgpu.timeline`, words of a chunk (see base/Abi/TimelineFormat.h), and an argument
 // `timeline`.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_TIMELINE_H

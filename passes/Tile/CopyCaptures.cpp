@@ -10,10 +10,10 @@
 // known at launch, so the pass adds a constraint that none does; other launches use a variant
 // without such copies.
 
+#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/FirstUser.h"
 #include "passes/Passes.h"
-#include "passes/Tgpu/ScheduleNames.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"

@@ -7,7 +7,7 @@
 
 #include "RuntimeFuzzing.h"
 
-#include "runtime/CApi.h"
+#include "runtime/CApiTesting.h"
 #include "runtime/tilewright.h"
 #include "test/Unit/RuntimeAttentionBundle.h"
 #include "test/Unit/RuntimeQuietDriver.h"

@@ -8,8 +8,8 @@
 
 #include "RuntimeFuzzing.h"
 
+#include "base/Abi/TimelineFormat.h"
 #include "runtime/Timeline.h"
-#include "runtime/TimelineFormat.h"
 
 #include <algorithm>
 

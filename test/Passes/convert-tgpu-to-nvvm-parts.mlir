@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Row %row of the part [begin, begin + size), as x, y and z of runtime/KernelAbi.h.
+// Row %row of the part [begin, begin + size), as x, y and z of base/Abi/KernelAbi.h.
 //
 // RUN: tilewrightc %s --target=sm_90a --emit=ptx | FileCheck %s
 //

@@ -9,7 +9,7 @@
 
 #include "lib/Driver/Compiler.h"
 #include "lib/Interpreter/CpuDevice.h"
-#include "passes/Pipelines.h"
+#include "passes/Pipelines/Pipelines.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"

@@ -8,7 +8,7 @@
 
 #include "RuntimeTesting.h"
 
-#include "runtime/CApi.h"
+#include "runtime/CApiTesting.h"
 #include "runtime/tilewright.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include "RuntimeTesting.h"
 
-#include "runtime/CApi.h"
+#include "runtime/CApiTesting.h"
 #include "runtime/tilewright.h"
 
 #include <cmath>

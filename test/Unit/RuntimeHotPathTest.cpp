@@ -6,7 +6,7 @@
 #include "RuntimeAttentionBundle.h"
 #include "RuntimeQuietDriver.h"
 
-#include "runtime/CApi.h"
+#include "runtime/CApiTesting.h"
 #include "runtime/tilewright.h"
 
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 #include "RuntimeTesting.h"
 
 #include "runtime/AttentionBackward.h"
-#include "runtime/CApi.h"
+#include "runtime/CApiTesting.h"
 #include "runtime/tilewright.h"
 
 using namespace tilewright;

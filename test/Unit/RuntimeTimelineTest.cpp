@@ -5,10 +5,10 @@
 
 #include "RuntimeTesting.h"
 
+#include "base/Abi/TimelineFormat.h"
 #include "runtime/Bundle.h"
 #include "runtime/Json.h"
 #include "runtime/Timeline.h"
-#include "runtime/TimelineFormat.h"
 #include "runtime/tilewright.h"
 
 #include <cstring>

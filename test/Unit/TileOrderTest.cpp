@@ -3,7 +3,7 @@
 //
 // The order in which blocks take the tiles of a grid, computed for every tile of small grids.
 
-#include "passes/Tgpu/TileOrder.h"
+#include "passes/Tgpu/Roles/TileOrder.h"
 
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExpr.h"

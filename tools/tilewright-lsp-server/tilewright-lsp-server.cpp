@@ -4,7 +4,7 @@
 // Language server for kernel files: errors while typing, definitions, hover. For editors.
 
 #include "lib/Driver/CommandLine.h"
-#include "passes/Pipelines.h"
+#include "passes/Pipelines/Pipelines.h"
 #include "tools/tilewright-lsp-server/GuardedInput.h"
 #include "tools/tilewright-lsp-server/LinkedDocuments.h"
 

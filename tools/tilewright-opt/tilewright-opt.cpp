@@ -7,7 +7,7 @@
 #include "lib/Driver/Compiler.h"
 #include "lib/Driver/ToolSupport.h"
 #include "passes/Passes.h"
-#include "passes/Pipelines.h"
+#include "passes/Pipelines/Pipelines.h"
 #include "passes/Tile/LinkLibraries.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"

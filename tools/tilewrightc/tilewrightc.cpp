@@ -3,6 +3,7 @@
 //
 // tilewrightc: compiles one kernel or program of a file and prints the result.
 
+#include "base/Abi/TimelineFormat.h"
 #include "dialect/Tile/TextInput.h"
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/GpuCompiler.h"
@@ -11,7 +12,6 @@
 #include "lib/Driver/CompileOptions.h"
 #include "lib/Driver/MappedModule.h"
 #include "lib/Driver/Progress.h"
-#include "runtime/TimelineFormat.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/ScopeExit.h"

@@ -1,0 +1,40 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The parts of a chain of loops, as tgpu-expand-stages reads their stages and places.
+
+#ifndef TILEWRIGHT_PASSES_TGPU_LOOPS_STAGEPARTS_H
+#define TILEWRIGHT_PASSES_TGPU_LOOPS_STAGEPARTS_H
+
+#include "passes/Tgpu/Analysis/LoopChain.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace tilewright::tgpu {
+
+/// One loop of a chain.
+struct Part {
+  mutable mlir::scf::ForOp loop;              ///< mutable: MLIR's accessors are not const
+  llvm::SmallVector<mlir::Operation *> ops;   ///< sorted by position
+  llvm::SetVector<mlir::Value> crossing;      ///< values of stage 0 that stage 1 reads
+  llvm::SmallVector<int64_t> stagesOfYielded; ///< of each iteration argument
+
+  bool contains(mlir::Value value) const;
+};
+
+int64_t getStage(mlir::Operation *op);
+
+/// Reads the parts of a chain, all of whose operations have places; fails with a diagnostic if a
+/// place is illegal (see ExpandStages.cpp). All parts have stage 0 or stage 1 in common.
+mlir::FailureOr<llvm::SmallVector<Part>> readParts(const LoopChain &chain);
+
+/// Whether the parts have stage 1 in common; otherwise, stage 0.
+bool shareSecondStage(llvm::ArrayRef<Part> parts);
+
+/// For parts with stage 0 in common: gives all parts the same list of values that cross stages,
+/// each value that at least one part reads.
+void uniteCrossing(llvm::MutableArrayRef<Part> parts);
+
+} // namespace tilewright::tgpu
+
+#endif // TILEWRIGHT_PASSES_TGPU_LOOPS_STAGEPARTS_H

@@ -1,0 +1,144 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tgpu-unswitch-loops: versions a loop of a role whose body has branches with invariant conditions.
+// One version is for the case that all conditions are true and has no such branches; the other is
+// the original loop for all other cases. The first can then be pipelined; the second is kept short:
+// it also executes the general body instead of special cases for some iterations (full blocks).
+//
+// All other cases share one version, because the branches that other passes create have the common
+// case first (a positive scale, a mask whose ranges are tight).
+
+#include "dialect/Tgpu/ScheduleNames.h"
+#include "passes/Passes.h"
+#include "passes/Tgpu/Loops/TakeSide.h"
+
+#include "dialect/Tgpu/Tgpu.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TGPUUNSWITCHLOOPS
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+/// Adds the operations of the loop that compute a scalar from loop-invariant values, operands
+/// first. Returns false if another operation takes part or the chain of operations is too long.
+bool addInvariant(scf::ForOp loop, Value value, llvm::SetVector<Operation *> &slice,
+                  unsigned levels = 256) {
+  if (loop.isDefinedOutsideOfLoop(value))
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (op && slice.contains(op))
+    return true;
+  bool isScalar = levels > 0 && op && op->getNumRegions() == 0 && isMemoryEffectFree(op) &&
+                  llvm::none_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>);
+  if (!isScalar)
+    return false;
+  for (Value operand : op->getOperands())
+    if (!addInvariant(loop, operand, slice, levels - 1))
+      return false;
+  slice.insert(op);
+  return true;
+}
+
+/// The barriers at which a block of operations waits or arrives.
+llvm::DenseSet<Value> findBarriers(Block *block) {
+  llvm::DenseSet<Value> barriers;
+  block->walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (isa<BarriersType>(operand.getType()))
+        barriers.insert(operand);
+  });
+  return barriers;
+}
+
+/// The general body is valid for full blocks. In rarely executed loops emit only it, to avoid dead
+/// code; not where one branch synchronizes with another role, which would deadlock.
+void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
+  SmallVector<scf::IfOp> branches;
+  loop.getBody()->walk([&](scf::IfOp branch) {
+    if (branch->hasAttr(specialCaseName) && branch.elseBlock() &&
+        findBarriers(branch.thenBlock()) == findBarriers(branch.elseBlock()))
+      branches.push_back(branch);
+  });
+  for (scf::IfOp branch : branches) // inner branches first
+    takeSide(rewriter, branch, /*isThen=*/false);
+}
+
+struct TgpuUnswitchLoopsPass : tilewright::impl::TgpuUnswitchLoopsBase<TgpuUnswitchLoopsPass> {
+  void runOnOperation() override {
+    SmallVector<scf::ForOp> loops;
+    getOperation()->walk([&](scf::ForOp loop) {
+      auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+      if (schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer &&
+          loop->getParentOfType<RolesOp>())
+        loops.push_back(loop);
+    });
+    for (scf::ForOp loop : loops)
+      unswitch(loop);
+  }
+
+private:
+  static void unswitch(scf::ForOp loop) {
+    SmallVector<scf::IfOp> branches;
+    llvm::SetVector<Operation *> slice;
+    loop.getBody()->walk([&](scf::IfOp branch) {
+      llvm::SetVector<Operation *> ofCondition = slice;
+      if (!addInvariant(loop, branch.getCondition(), ofCondition))
+        return;
+      slice = std::move(ofCondition);
+      branches.push_back(branch);
+    });
+    if (branches.empty())
+      return;
+
+    IRRewriter rewriter(loop);
+    IRMapping outside;
+    for (Operation *op : slice)
+      rewriter.clone(*op, outside);
+    llvm::SetVector<Value> conditions;
+    for (scf::IfOp branch : branches)
+      conditions.insert(outside.lookupOrDefault(branch.getCondition()));
+    Location loc = loop.getLoc();
+    Value all = conditions.front();
+    for (Value condition : llvm::drop_begin(conditions))
+      all = arith::AndIOp::create(rewriter, loc, all, condition);
+
+    auto choice = scf::IfOp::create(rewriter, loc, loop.getResultTypes(), all,
+                                    /*addThenBlock=*/true, /*addElseBlock=*/true);
+    for (Block *block : {choice.thenBlock(), choice.elseBlock()}) {
+      if (!block->empty())
+        rewriter.eraseOp(block->getTerminator());
+      rewriter.setInsertionPointToEnd(block);
+      IRMapping map;
+      auto copy = cast<scf::ForOp>(rewriter.clone(*loop, map));
+      scf::YieldOp::create(rewriter, loc, copy.getResults());
+      if (block == choice.elseBlock()) {
+        copy->removeAttr(scheduleName);
+        copy->setAttr(rareName, rewriter.getUnitAttr());
+        dropSpecialCases(rewriter, copy);
+        continue;
+      }
+      SmallVector<scf::IfOp> taken;
+      for (scf::IfOp branch : branches)
+        taken.push_back(cast<scf::IfOp>(map.lookup(branch.getOperation())));
+      for (scf::IfOp branch : taken) // inner branches first, in the order of the walk
+        takeSide(rewriter, branch, /*isThen=*/true);
+    }
+    rewriter.replaceOp(loop, choice.getResults());
+  }
+};
+
+} // namespace

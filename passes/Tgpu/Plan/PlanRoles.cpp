@@ -1,0 +1,520 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Plans the schedule of kernels that are split into roles, by
+//
+//   structure   a kernel is split if one of its loops feeds wgmma, and a separate role can make
+//               all its copies by TMA
+//   memory      first the buffers through which results leave, then as many stages as fit
+//   registers   the minimum for a role that only copies; the roles that multiply get the rest
+//   additions   accumulators that every iteration adds to memory leave through a role that adds
+//               them
+//   results     if a thread has no registers for all sums, two roles compute some of them each
+//   tile order  if one operand depends on the first grid id and another on the second, tiles that
+//               run concurrently form a rectangle, whose sides minimize the bytes read; otherwise
+//               tiles follow the grid
+
+#include "passes/Tgpu/Plan/PlanRoles.h"
+
+#include "dialect/Tgpu/ScheduleNames.h"
+#include "passes/Tgpu/Analysis/LoopChain.h"
+#include "passes/Tgpu/Analysis/RegisterLimits.h"
+#include "passes/Tgpu/Analysis/RegisterPressure.h"
+#include "passes/Tgpu/Memory/StorePieces.h"
+#include "passes/Tgpu/Plan/IterationCosts.h"
+#include "passes/Tgpu/Roles/GridIds.h"
+#include "passes/Tgpu/Roles/RoleSlice.h"
+#include "passes/Tgpu/Roles/TileOrder.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+namespace {
+
+/// Reserved for the barriers of the rings and for alignment.
+constexpr int64_t reserve = 1024;
+/// More stages hide no further latency.
+constexpr int64_t mostStages = 6;
+constexpr int64_t loadWarps = 4;
+
+/// The ids of the grid, as bits, on which the place of a copied tile depends: the first two.
+uint64_t getFirstIds(CopyAsyncOp copy) {
+  uint64_t ids = 0;
+  for (Value index : copy.getIndices())
+    ids |= getGridIds(index);
+  return ids & 3;
+}
+
+/// Whether loops copy only rows that depend on the second id alone and are shorter than a line of
+/// the L2, as in attention with narrow heads.
+bool readsNarrowRowsOfSecondId(const RoleSlice &slice) {
+  constexpr int64_t bitsOfLine = 128 * 8;
+  auto isNarrow = [](CopyAsyncOp copy) {
+    auto view = cast<tile::ViewType>(copy.getView().getType());
+    int64_t row = view.getShape().back();
+    return getFirstIds(copy) == 2 && ShapedType::isStatic(row) &&
+           row * view.getElementType().getIntOrFloatBitWidth() < bitsOfLine;
+  };
+  bool hasLoop = false;
+  for (const CopyGroup &group : slice.groups)
+    if (group.getLoop()) {
+      hasLoop = true;
+      if (!llvm::all_of(group.copies, isNarrow))
+        return false;
+    }
+  return hasLoop;
+}
+
+/// Whether warpgroups that exchange tiles of scores are faster if they need not meet in each
+/// iteration. On one H200, backwards without a mask: D 16 and 32 1.04 to 1.10, D 64 1.01 to 1.05;
+/// other narrow rows, and blocks of 80 queries, 0.95 to 1.02. With a mask each tile has several
+/// loops, each with a branch for a first iteration, of which a launch reaches one.
+bool gainsByLateProducts(const RoleSlice &slice, ArrayRef<scf::ForOp> loops) {
+  constexpr int64_t rowsOfProduct = 64, bitsOfLine = 128 * 8;
+  if (llvm::any_of(loops, tripsVaryByTile))
+    return false;
+  for (const CopyGroup &group : slice.groups)
+    for (CopyAsyncOp copy : group.copies) {
+      auto type = cast<SharedType>(copy.getBuffer().getType());
+      if (!group.getLoop() || type.getShape().size() != 2)
+        continue;
+      int64_t row = type.getShape()[1] * type.getElementType().getIntOrFloatBitWidth();
+      return type.getShape()[0] % rowsOfProduct == 0 &&
+             (row >= bitsOfLine || row <= bitsOfLine / 2);
+    }
+  return false;
+}
+
+/// The number of steps of the second id that form a group; 1 is the order of the grid.
+int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
+  // Bytes of the operands that depend on the first id alone, and on the second alone.
+  double bytesOf[2] = {0, 0};
+  for (const CopyGroup &group : slice.groups)
+    for (CopyAsyncOp copy : group.copies) {
+      for (int id : {0, 1})
+        if (getFirstIds(copy) == uint64_t(1) << id)
+          bytesOf[id] +=
+              static_cast<double>(getBytes(cast<SharedType>(copy.getBuffer().getType())));
+    }
+  // One H200: with rows of 128 bytes and more, blocks that begin together best read the operand of
+  // one step of the second id; with shorter ones, in attention of D 24 to 56, those of four steps,
+  // which is 1.00 to 1.04 of the speed.
+  constexpr int64_t stepsOfNarrowRows = 4;
+  if (bytesOf[0] == 0 && readsNarrowRowsOfSecondId(slice))
+    return stepsOfNarrowRows;
+  if (bytesOf[0] == 0 || bytesOf[1] == 0)
+    return 1;
+  // A rectangle of g by multiprocessors / g tiles reads the one operand g times and the other
+  // multiprocessors / g times.
+  double best = std::sqrt(getTargetOf(kernel).multiprocessors * bytesOf[0] / bytesOf[1]);
+  return int64_t(1) << std::lround(std::log2(std::max(1.0, best)));
+}
+
+/// Shared memory of one slot of each ring, of the copies made once per tile, of one slot of each
+/// accumulator that is added to memory, of the buffers that each iteration writes for its own
+/// products, and of everything that does not depend on the number of stages.
+struct Memory {
+  int64_t perStage = 0, perTile = 0, perReduction = 0, perScratch = 0, fixed = reserve;
+};
+
+Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
+  Memory memory;
+  for (const CopyGroup &group : slice.groups)
+    (group.getLoop() ? memory.perStage : memory.perTile) += group.getBytes();
+  memory.fixed += memory.perTile;
+  for (const Reduction &reduction : slice.reductions)
+    memory.perReduction += getBytes(reduction.slot);
+  for (auto alloc : kernel.getBody().getOps<AllocOp>())
+    if (llvm::none_of(alloc->getUsers(), [](Operation *user) { return isa<CopyAsyncOp>(user); }))
+      memory.fixed += getBytes(cast<SharedType>(alloc.getBuffer().getType()));
+  for (auto alloc : kernel.getBody().getOps<AllocOp>())
+    if (getScratchLoop(alloc))
+      memory.perScratch += getBytes(cast<SharedType>(alloc.getBuffer().getType()));
+  return memory;
+}
+
+/// Which products of an iteration read a group's buffers: early ones, whose results the iteration
+/// uses, or late ones, whose results the loop only carries. The latter may overlap with the next
+/// iteration.
+struct Readers {
+  bool early = false, late = false;
+};
+
+Readers getReaders(const CopyGroup &group) {
+  Readers readers;
+  for (CopyAsyncOp copy : group.copies)
+    for (Operation *user : copy.getBuffer().getUsers()) {
+      auto product = dyn_cast<WgmmaOp>(user);
+      if (!product)
+        continue;
+      bool isCarried = llvm::all_of(product.getResult().getUsers(), [](Operation *wait) {
+        return isOnlyYielded(cast<WgmmaWaitOp>(wait));
+      });
+      (isCarried ? readers.late : readers.early) = true;
+    }
+  return readers;
+}
+
+void setSlots(const CopyGroup &group, int64_t slots) {
+  for (CopyAsyncOp copy : group.copies)
+    if (!copy->hasAttr(ringStagesName)) // set by the author
+      copy->setAttr(ringStagesName,
+                    IntegerAttr::get(IntegerType::get(copy.getContext(), 64), slots));
+}
+
+/// If rings of two slots do not fit, gives buffers that only early products read one slot. Adds
+/// those groups to `groups` and returns the bytes of their slots.
+int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory,
+                    SmallVector<const CopyGroup *> &groups) {
+  int64_t bytes = 0;
+  for (const CopyGroup &group : slice.groups) {
+    if (room - bytes >= 2 * memory.perStage)
+      break;
+    Readers readers = getReaders(group);
+    if (!group.getLoop() || !readers.early || readers.late)
+      continue;
+    memory.perStage -= group.getBytes();
+    bytes += group.getBytes();
+    groups.push_back(&group);
+  }
+  return bytes;
+}
+
+/// Groups of buffers that both early and late products read. They are held during two iterations,
+/// so copies can run ahead only with a third slot.
+SmallVector<const CopyGroup *> getHeldGroups(const RoleSlice &slice) {
+  SmallVector<const CopyGroup *> held;
+  for (const CopyGroup &group : slice.groups) {
+    Readers readers = getReaders(group);
+    if (group.getLoop() && readers.early && readers.late)
+      held.push_back(&group);
+  }
+  return held;
+}
+
+int64_t getBytesOf(ArrayRef<const CopyGroup *> groups) {
+  int64_t bytes = 0;
+  for (const CopyGroup *group : groups)
+    bytes += group->getBytes();
+  return bytes;
+}
+
+/// Whether warpgroups should take turns in multiplying: an iteration has several products, and the
+/// computation between them takes long enough to overlap with another warpgroup's products. Without
+/// turns, attention at D 64 and 128 loses 2 to 20 percent on an H200; at D 256 it gains 1 to 2.
+bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
+  constexpr double leastShare = 0.4;
+  auto costs = IterationCosts::get(loop, getTargetOf(kernel));
+  return costs.products > 1 && kernel.getWarps() >= 2 * Target::warpsOfGroup &&
+         costs.ofFunctions >= leastShare * costs.ofProducts;
+}
+
+/// Whether a loop adds a product of its iteration to a carried sum by threads, which holds enough
+/// registers that tgpu-split-terms divides it. In order, such an iteration takes few registers, and
+/// additions overlap with the product: on one H200, the forward of 8-bit arrays at D 128 gains 1.02
+/// to 1.10, and 1.24 by a third warpgroup.
+bool addsLongTerms(scf::ForOp loop) {
+  constexpr int64_t part = RegisterLimits::columnsOfTerm;
+  bool found = false;
+  loop->walk([&](WgmmaWaitOp wait) {
+    for (auto [pending, result] : llvm::zip_equal(wait.getTiles(), wait.getResults())) {
+      auto product = pending.getDefiningOp<WgmmaOp>();
+      auto tile = cast<RankedTensorType>(result.getType());
+      if (!product || product.getAcc() || !product.getTransposeB() ||
+          tile.getDimSize(1) < 2 * part || tile.getDimSize(1) % part != 0)
+        continue;
+      for (Operation *user : result.getUsers())
+        if (isa<arith::AddFOp>(user))
+          found |= llvm::any_of(user->getUsers(), llvm::IsaPred<scf::YieldOp>);
+    }
+  });
+  return found;
+}
+
+/// Stores results through slots of the loops' rings, one slot per ring, if these hold all results,
+/// so that the next tile's operands can be copied meanwhile.
+void lendSlots(KernelOp kernel, const RoleSlice &slice) {
+  SmallVector<CopyGroup> lenders;
+  const auto *group = slice.groups.begin();
+  for (auto store : kernel.getBody().getOps<StoreOp>()) {
+    std::optional<StorePieces> pieces = StorePieces::get(kernel, store, /*buffers=*/1);
+    if (!pieces)
+      continue;
+    int64_t count = 0;
+    for (; count < pieces->count && group != slice.groups.end(); ++group) {
+      CopyAsyncOp copy = group->copies.front();
+      auto slots = copy->getAttrOfType<IntegerAttr>(ringStagesName);
+      if (!group->getLoop() || (slots && slots.getInt() < 2))
+        continue;
+      int64_t held = pieces->getCountIn(cast<SharedType>(copy.getBuffer().getType()));
+      if (held == 0) // its swizzle is narrower than that of the pieces
+        continue;
+      count += held;
+      lenders.push_back(*group);
+    }
+    if (count < pieces->count)
+      return;
+  }
+  for (const CopyGroup &lender : lenders)
+    for (CopyAsyncOp copy : lender.copies)
+      copy->setAttr(lendSlotName, UnitAttr::get(kernel.getContext()));
+}
+
+/// Whether copies access parts of views, which begin and end at any element.
+bool copiesParts(const RoleSlice &slice) {
+  return llvm::any_of(slice.groups, [](const CopyGroup &group) {
+    return llvm::any_of(group.copies, [](CopyAsyncOp copy) {
+      return static_cast<bool>(MappedView::of(copy.getView()).begin);
+    });
+  });
+}
+
+bool feedsWgmma(scf::ForOp loop) {
+  return loop->walk([](WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+/// Registers that remain for each thread of `warps` warps, if those of `others` have `taken`.
+int64_t getRestOfRegisters(int64_t warps, int64_t others, int64_t taken) {
+  int64_t ofLane = Target::getRegistersAtEntry(warps + others) * (warps + others);
+  int64_t rest = (ofLane - others * taken) / warps;
+  return rest / Target::roleRegisterUnit * Target::roleRegisterUnit;
+}
+
+/// The registers per thread of the roles that compute, if the load role has `load` per thread.
+int64_t getComputeRegisters(int64_t warps, int64_t load) {
+  return std::min(Target::mostRoleRegisters, getRestOfRegisters(warps, loadWarps, load));
+}
+
+/// Registers of a thread for the tiles of the plain form.
+int64_t getPressure(KernelOp kernel) {
+  return RegisterModel::atProducts(32 * kernel.getWarps()).getPressure(kernel.getBody().front());
+}
+
+/// Two roles that compute, if a thread of one would have more tiles than registers, but two have
+/// enough for all.
+std::optional<ComputeSplit> findSplit(KernelOp kernel, const RoleSlice &slice, bool must) {
+  int64_t warps = kernel.getWarps();
+  int64_t needed = getPressure(kernel) + RegisterLimits::forScalars;
+  if (slice.spread || 2 * warps + loadWarps > Target::warpsOfBlock)
+    return std::nullopt;
+  constexpr int64_t load = RegisterLimits::ofDeepLoadRole;
+  bool isShort = needed > getComputeRegisters(warps, load) &&
+                 needed <= 2 * getComputeRegisters(2 * warps, load);
+  return isShort || must ? ComputeSplit::get(kernel) : std::nullopt;
+}
+
+/// The slots of the rings between two roles that compute: one if rings of two stages would not fit
+/// otherwise.
+int64_t getHandoverSlots(const ComputeSplit &split, int64_t room) {
+  bool isShort = room < ComputeSplit::stages * split.getBytes() && room >= split.getBytes();
+  return isShort ? 1 : ComputeSplit::stages;
+}
+
+void setHandoverSlots(const ComputeSplit &split, int64_t slots) {
+  for (const ComputeSplit::Handover &handover : split.handovers) {
+    Operation *op = handover.values.front().getDefiningOp();
+    op->setAttr(ringStagesName, IntegerAttr::get(IntegerType::get(op->getContext(), 64), slots));
+  }
+}
+
+} // namespace
+
+FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must) {
+  int64_t warps = kernel.getWarps();
+  auto reject = [&](const Twine &why) -> FailureOr<bool> {
+    if (!must)
+      return false;
+    return kernel.emitOpError() << "cannot be split into roles: " << why;
+  };
+  const Target &target = getTargetOf(kernel);
+  if (!target.hasRoles())
+    return reject("the target must be " + Target::getNamesWithRoles() + ", but got " +
+                  kernel.getTarget());
+  if (warps % Target::warpsOfGroup != 0 || warps + loadWarps > Target::warpsOfBlock)
+    return reject("the warps must be a multiple of 4, and at most 28, but there are " +
+                  Twine(warps) + "; use tiles of 64 rows or more");
+  FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/must);
+  if (failed(slice))
+    return must ? FailureOr<bool>(failure()) : false;
+  SmallVector<scf::ForOp> loops;
+  for (const CopyGroup &group : slice->groups)
+    if (scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
+      loops.push_back(loop);
+  if (llvm::none_of(loops, feedsWgmma))
+    return reject("no loop copies operands of wgmma; multiply tiles in a loop as tile.load gives "
+                  "them");
+
+  Memory memory = getMemory(kernel, *slice);
+  // Tiles of different length: blocks take them from a counter, the longest of several steps of the
+  // second id first. Tiles that add to memory wait for it for different times: at D 64, blocks that
+  // take equal tiles in a fixed order are 2 to 3 percent slower.
+  constexpr int64_t mostSteps = 32;
+  bool varies = !slice->reductions.empty() || llvm::any_of(loops, tripsVaryByTile);
+  int64_t reduceStages = overrides.reduceStages.value_or(slice->reductions.empty() ? 0 : 1);
+  int64_t group = overrides.group.value_or(!hasComputableGrid(kernel) ? 0
+                                           : varies ? mostSteps
+                                                    : chooseGroup(kernel, *slice));
+  memory.fixed += reduceStages * memory.perReduction;
+  std::optional<int64_t> computeRoles = overrides.computeRoles;
+  if (auto own = kernel->getAttrOfType<RoleScheduleAttr>(roleScheduleName))
+    computeRoles = own.getComputeRoles();
+  std::optional<ComputeSplit> split;
+  if (computeRoles.value_or(2) > 1)
+    split = findSplit(kernel, *slice, /*must=*/computeRoles.has_value());
+  int64_t handoverSlots = ComputeSplit::stages;
+  if (split) {
+    handoverSlots =
+        getHandoverSlots(*split, target.sharedOfBlock - memory.fixed - 2 * memory.perStage);
+    memory.fixed += handoverSlots * split->getBytes();
+    warps *= 2;
+  }
+  // If sums are added, memory is short: results are stored through buffers of operands that are no
+  // longer needed.
+  constexpr int64_t storeBuffers = 2;
+  int64_t buffers = overrides.storeBuffers.value_or(reduceStages > 0 ? 0 : storeBuffers);
+  int64_t stages = 0, room = 0;
+  // A third slot for buffers held during two iterations takes precedence over buffers for results.
+  SmallVector<const CopyGroup *> held;
+  if (memory.perScratch == 0)
+    held = getHeldGroups(*slice);
+  int64_t least = 2 * memory.perStage;
+  if (target.sharedOfBlock - memory.fixed >= least + getBytesOf(held))
+    least += getBytesOf(held);
+  for (;; --buffers) {
+    int64_t bytesOfBuffers = 0;
+    kernel.walk([&](StoreOp store) {
+      if (std::optional<StorePieces> pieces = StorePieces::get(kernel, store, buffers))
+        bytesOfBuffers += pieces->buffers * getBytes(pieces->type);
+    });
+    room = target.sharedOfBlock - memory.fixed - bytesOfBuffers;
+    stages = room / memory.perStage;
+    if (room >= least || buffers == 0 || overrides.storeBuffers)
+      break;
+  }
+  SmallVector<const CopyGroup *> ofOneSlot;
+  if (stages < 2 && !overrides.stages)
+    room -= giveOneSlot(*slice, room, memory, ofOneSlot);
+  if (memory.perStage == 0) // all rings have one slot: no copy could run ahead
+    return reject("rings of two stages do not fit into shared memory; use smaller blocks");
+  // A block that processes several tiles copies the next tile's operands while it finishes this
+  // one.
+  bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 && room - memory.perTile >= least;
+  int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
+  room -= (tileStages - 1) * memory.perTile;
+  stages = room / memory.perStage;
+  stages = overrides.stages.value_or(std::min(stages, mostStages));
+  // Then a second slot for additions, and last a second scratch buffer, which saves a barrier per
+  // iteration.
+  int64_t scratchStages = 1;
+  auto addStage = [&](std::optional<int64_t> wanted, int64_t bytes, int64_t &count) {
+    bool isWorthIt = bytes > 0 && !overrides.stages && room - bytes >= 2 * memory.perStage;
+    int64_t more = wanted ? *wanted - count : isWorthIt ? 1 : 0;
+    count += more;
+    room -= more * bytes;
+    stages = std::min(stages, room / memory.perStage);
+  };
+  if (reduceStages == 1 && !overrides.reduceStages)
+    addStage(std::nullopt, memory.perReduction, reduceStages);
+  addStage(overrides.scratchStages, memory.perScratch, scratchStages);
+  if (stages == 2 && !overrides.stages && room >= 2 * memory.perStage + getBytesOf(held))
+    for (const CopyGroup *each : held)
+      setSlots(*each, slotsOfTwoRounds);
+  // The ring between two roles that compute may be what does not fit.
+  if (stages < 2 && split && !computeRoles && !overrides.stages) {
+    RoleOverrides ofOne = overrides;
+    ofOne.computeRoles = 1;
+    return planRoles(kernel, ofOne, must);
+  }
+  // If the author asked for buffers, report that they do not fit.
+  must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
+          overrides.reduceStages || overrides.scratchStages;
+  if (stages < 2)
+    return reject("rings of two stages do not fit into shared memory; use smaller blocks");
+  if (overrides.stages && stages < *overrides.stages)
+    return reject("rings of " + Twine(*overrides.stages) +
+                  " stages do not fit into shared memory, which has room for " + Twine(stages) +
+                  "; give fewer stages, or use smaller blocks");
+
+  constexpr int64_t few = RegisterLimits::ofLoadRole, enough = RegisterLimits::ofDeepLoadRole;
+  auto isDeep = [](scf::ForOp loop) {
+    auto outer = loop->getParentOfType<scf::ForOp>();
+    return outer && outer->getParentOfType<scf::ForOp>();
+  };
+  // The load role has the minimum only where tiles of the compute roles need the rest, as in
+  // backwards: with the minimum it spilled 4 to 12 bytes for windows and captures.
+  bool isTight = getPressure(kernel) + RegisterLimits::besideTilesOfLooseRoles >
+                 getComputeRegisters(warps, RegisterLimits::ofDeepLoadRole);
+  bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
+                 (llvm::any_of(loops, hasSeveralProducts) && isTight && !split &&
+                  !copiesParts(*slice) && !slice->spread && llvm::none_of(loops, isDeep));
+  constexpr int64_t roomy = RegisterLimits::ofRoomyLoadRole;
+  bool hasRoom = getPressure(kernel) + RegisterLimits::besideTilesOfRoomyRoles <=
+                 getComputeRegisters(warps, roomy);
+  int64_t load = overrides.loadRegisters.value_or(isShort ? few : hasRoom ? roomy : enough);
+  if (slice->spread && !overrides.loadRegisters) {
+    constexpr int64_t deep = RegisterLimits::ofDeepSpreadRole;
+    constexpr int64_t beside = RegisterLimits::besideTilesOfRoles;
+    // Where functions take more of an iteration, the role keeps up with few loads in flight, and
+    // the compute roles, whose tiles of scores are large, spilled: 0.74 to 0.8 at D 40 and 48.
+    constexpr double mostShare = 0.5;
+    bool isQuick = llvm::all_of(loops, [&](scf::ForOp loop) {
+      auto costs = IterationCosts::get(loop, target);
+      return costs.ofFunctions < mostShare * costs.ofProducts || costs.products == 0;
+    });
+    if (isQuick && getPressure(kernel) + beside <= getComputeRegisters(warps, deep))
+      load = deep;
+  }
+  int64_t compute = overrides.computeRegisters.value_or(getComputeRegisters(warps, load));
+  if (!overrides.loadRegisters) // the remaining registers are of no use to other roles
+    load = std::clamp(getRestOfRegisters(loadWarps, warps, compute), load, std::max(load, enough));
+  // A tile at the end of the rows is shorter if warpgroups without rows skip their iterations. With
+  // a fixed order and a number of blocks that the tiles of a head divide, it would always be the
+  // same blocks that process such tiles.
+  bool skipsRounds = llvm::any_of(
+      loops, [](scf::ForOp loop) { return loop.getLowerBound().getDefiningOp<FirstRoundOp>(); });
+  int64_t dynamic = overrides.dynamic.value_or(group > 0 && (varies || skipsRounds));
+  int64_t lateProducts = overrides.lateProducts.value_or(scratchStages > 1 && !slice->spread &&
+                                                         gainsByLateProducts(*slice, loops));
+  auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
+                                               kernel.getContext(), load, compute, group, buffers,
+                                               dynamic, tileStages, reduceStages, scratchStages,
+                                               computeRoles.value_or(split ? 2 : 1), lateProducts);
+  if (!schedule)
+    return failure();
+  for (const CopyGroup *each : ofOneSlot)
+    setSlots(*each, 1);
+  if (handoverSlots != ComputeSplit::stages)
+    setHandoverSlots(*split, handoverSlots);
+  if (group > 0 && buffers == 0 && memory.perScratch == 0 && !split &&
+      overrides.lend.value_or(1) != 0)
+    lendSlots(kernel, *slice);
+  if (!kernel->hasAttr(roleScheduleName)) // set by the author
+    kernel->setAttr(roleScheduleName, schedule);
+  // An iteration with barriers cannot overlap with the next one, but it can issue the next one's
+  // first product, unless warps exchange values computed from products: the more products are in
+  // flight, the later the product that a warp waits for ends, and all warps wait for that warp.
+  // Without barriers, in_flight 1 would overlap whole iterations, which takes more registers.
+  for (scf::ForOp loop : loops) {
+    bool isInOrder = (memory.perScratch > 0 && hasSeveralProducts(loop)) ||
+                     (addsCombinedProducts(loop) && !split);
+    bool takesTurns = wantsTurns(kernel, loop);
+    bool addsTerms = takesTurns && !split && memory.perScratch == 0 && addsLongTerms(loop);
+    int64_t inFlight = addsTerms ? 0 : isInOrder && !exchangesProducts(loop) ? 2 : 1;
+    inFlight = overrides.inFlight.value_or(inFlight);
+    int64_t atProducts = addsTerms && inFlight == 0 ? 2 : 1;
+    int64_t turns = overrides.turns.value_or(takesTurns ? atProducts : 0);
+    if (turns == 2 && inFlight != 0)
+      return kernel.emitError() << "schedule: turns=2 requires in_flight=0, but got in_flight="
+                                << inFlight;
+    if (!loop->hasAttr(scheduleName))
+      loop->setAttr(scheduleName, ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer,
+                                                    stages, inFlight, turns));
+  }
+  return true;
+}

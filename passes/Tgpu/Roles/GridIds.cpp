@@ -1,0 +1,41 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Follows a value to the grid ids from which it is computed.
+
+#include "passes/Tgpu/Roles/GridIds.h"
+
+#include "passes/Tgpu/Analysis/IdleRounds.h"
+#include "passes/Tgpu/Roles/RolePart.h"
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tgpu;
+
+uint64_t tgpu::getGridIds(Value value) {
+  auto kernel = value.getParentRegion()->getParentOfType<KernelOp>();
+  uint64_t ids = 0;
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> worklist{value};
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    if (!seen.insert(next).second)
+      continue;
+    for (auto [i, id] : llvm::enumerate(kernel.getGridIds()))
+      if (id == next && i < 64)
+        ids |= uint64_t(1) << i;
+    // Iteration arguments and induction variables do not distinguish operands, except in loops that
+    // compute only scalars.
+    Operation *op = next.getDefiningOp();
+    auto isTile = [](Type type) { return isa<RankedTensorType>(type); };
+    if (!op || (op->getNumRegions() != 0 && llvm::any_of(op->getResultTypes(), isTile)))
+      continue;
+    llvm::append_range(worklist, getInputs(op));
+  }
+  return ids;
+}
+
+bool tgpu::tripsVaryByTile(scf::ForOp loop) {
+  return getGridIds(getFirstOfAll(loop.getLowerBound())) != 0 ||
+         getGridIds(loop.getUpperBound()) != 0;
+}
