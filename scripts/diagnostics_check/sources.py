@@ -27,7 +27,8 @@ LEAST_ANYWHERE = 12
 # The names of the tests of each folder of the sources.
 BELONGS = {
     "dialect/Tile": r"^test/Dialect/(?!tgpu)", "dialect/Tgpu": r"^test/Dialect/tgpu", "passes/Tile": r"^test/Passes/tile-",
-    "passes/Tgpu": r"^test/Passes/(tgpu|tile-to-tgpu)", "passes/Conversion": r"^test/Passes/convert-tgpu",
+    "passes/Tgpu": r"^test/Passes/(tgpu|tile-to-tgpu)",
+    "passes/Blocks": r"^test/Passes/tile-choose", "passes/Conversion": r"^test/Passes/convert-tgpu",
     "lib/Bundle": r"[Bb]undle", "lib/Codegen": r"Codegen|dump|report", "lib/CompilerApi": r"CompilerApi|null-pointers",
     "lib/Driver": r"Driver|^test/Tools", "lib/Interpreter/Simulator": r"[Ss]imulat", "lib/Interpreter": r"Interpreter|cpu-",
     "base/Layout": r"Layout", "base/Npy": r"[Nn]py", "base/Numeric": r"Numeric", "runtime": r"Runtime|bundle|runtime|python/tests",
