@@ -323,67 +323,150 @@ void setHandoverSlots(const ComputeSplit &split, int64_t slots) {
   }
 }
 
-} // namespace
+/// The values of a RoleScheduleAttr.
+struct RoleValues {
+  int64_t loadRegisters = 0, computeRegisters = 0, group = 0, storeBuffers = 0, dynamic = 0,
+          tileStages = 1, reduceStages = 0, scratchStages = 1, computeRoles = 1, lateProducts = 0;
 
-FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must) {
-  int64_t warps = kernel.getWarps();
-  auto reject = [&](const Twine &why) -> FailureOr<bool> {
+  /// Null, with an error at the kernel, if the attribute does not accept them.
+  RoleScheduleAttr get(KernelOp kernel) const {
+    return RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); }, kernel.getContext(),
+                                        loadRegisters, computeRegisters, group, storeBuffers,
+                                        dynamic, tileStages, reduceStages, scratchStages,
+                                        computeRoles, lateProducts);
+  }
+};
+
+/// Plans one kernel, in the order of the members: each uses what those before it decided.
+class RolePlanner {
+public:
+  RolePlanner(KernelOp kernel, const RoleOverrides &overrides, bool must)
+      : kernel(kernel), overrides(overrides), must(must), target(getTargetOf(kernel)),
+        warps(kernel.getWarps()) {}
+
+  FailureOr<bool> run() {
+    if (FailureOr<bool> splits = findLoops(); failed(splits) || !*splits)
+      return splits;
+    memory = getMemory(kernel, slice);
+    planTiles();
+    planSplit();
+    planStoreBuffers();
+    if (stages < 2 && !overrides.stages)
+      room -= giveOneSlot(slice, room, memory, ofOneSlot);
+    if (memory.perStage == 0) // all rings have one slot: no copy could run ahead
+      return rejectRings();
+    planStages();
+    // The ring between two roles that compute may be what does not fit.
+    if (stages < 2 && split && !wantedRoles && !overrides.stages) {
+      RoleOverrides ofOne = overrides;
+      ofOne.computeRoles = 1;
+      return planRoles(kernel, ofOne, must);
+    }
+    if (FailureOr<bool> fits = checkStages(); failed(fits) || !*fits)
+      return fits;
+    planRegisters();
+    planOrder();
+    return write();
+  }
+
+private:
+  FailureOr<bool> reject(const Twine &why) const {
     if (!must)
       return false;
-    return kernel.emitOpError() << "cannot be split into roles: " << why;
-  };
-  const Target &target = getTargetOf(kernel);
+    return KernelOp(kernel).emitOpError() << "cannot be split into roles: " << why;
+  }
+  FailureOr<bool> rejectRings() const {
+    return reject("rings of two stages do not fit into shared memory; use smaller blocks");
+  }
+
+  FailureOr<bool> findLoops();
+  void planTiles();
+  void planSplit();
+  void planStoreBuffers();
+  void planStages();
+  FailureOr<bool> checkStages();
+  int64_t chooseLoadRegisters();
+  void planRegisters();
+  void planOrder();
+  FailureOr<bool> write();
+
+  KernelOp kernel;
+  const RoleOverrides &overrides;
+  bool must;
+  const Target &target;
+  int64_t warps; ///< of all roles that compute
+  RoleSlice slice;
+  SmallVector<scf::ForOp> loops; ///< that copy
+  Memory memory;
+  RoleValues values;
+  bool varies = false;                ///< whether tiles differ in length
+  std::optional<int64_t> wantedRoles; ///< that compute, by the author
+  std::optional<ComputeSplit> split;
+  int64_t handoverSlots = ComputeSplit::stages;
+  int64_t room = 0, stages = 0;             ///< for the rings of loops, and their slots
+  int64_t least = 0;                        ///< room that they should have
+  SmallVector<const CopyGroup *> held;      ///< during two iterations
+  SmallVector<const CopyGroup *> ofOneSlot; ///< of which the ring has one slot
+};
+
+FailureOr<bool> RolePlanner::findLoops() {
   if (!target.hasRoles())
     return reject("the target must be " + Target::getNamesWithRoles() + ", but got " +
                   kernel.getTarget());
   if (warps % Target::warpsOfGroup != 0 || warps + loadWarps > Target::warpsOfBlock)
     return reject("the warps must be a multiple of 4, and at most 28, but there are " +
                   Twine(warps) + "; use tiles of 64 rows or more");
-  FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/must);
-  if (failed(slice))
+  FailureOr<RoleSlice> found = RoleSlice::get(kernel, /*explain=*/must);
+  if (failed(found))
     return must ? FailureOr<bool>(failure()) : false;
-  SmallVector<scf::ForOp> loops;
-  for (const CopyGroup &group : slice->groups)
+  slice = std::move(*found);
+  for (const CopyGroup &group : slice.groups)
     if (scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
       loops.push_back(loop);
   if (llvm::none_of(loops, feedsWgmma))
     return reject("no loop copies operands of wgmma; multiply tiles in a loop as tile.load gives "
                   "them");
+  return true;
+}
 
-  Memory memory = getMemory(kernel, *slice);
-  // Tiles of different length: blocks take them from a counter, the longest of several steps of the
-  // second id first. Tiles that add to memory wait for it for different times: at D 64, blocks that
-  // take equal tiles in a fixed order are 2 to 3 percent slower.
+/// Tiles of different length: blocks take them from a counter, the longest of several steps of the
+/// second id first. Tiles that add to memory wait for it for different times: at D 64, blocks that
+/// take equal tiles in a fixed order are 2 to 3 percent slower.
+void RolePlanner::planTiles() {
   constexpr int64_t mostSteps = 32;
-  bool varies = !slice->reductions.empty() || llvm::any_of(loops, tripsVaryByTile);
-  int64_t reduceStages = overrides.reduceStages.value_or(slice->reductions.empty() ? 0 : 1);
-  int64_t group = overrides.group.value_or(!hasComputableGrid(kernel) ? 0
-                                           : varies ? mostSteps
-                                                    : chooseGroup(kernel, *slice));
-  memory.fixed += reduceStages * memory.perReduction;
-  std::optional<int64_t> computeRoles = overrides.computeRoles;
+  varies = !slice.reductions.empty() || llvm::any_of(loops, tripsVaryByTile);
+  values.reduceStages = overrides.reduceStages.value_or(slice.reductions.empty() ? 0 : 1);
+  values.group = overrides.group.value_or(!hasComputableGrid(kernel) ? 0
+                                          : varies                   ? mostSteps
+                                                                     : chooseGroup(kernel, slice));
+  memory.fixed += values.reduceStages * memory.perReduction;
+}
+
+void RolePlanner::planSplit() {
+  wantedRoles = overrides.computeRoles;
   if (auto own = kernel->getAttrOfType<RoleScheduleAttr>(roleScheduleName))
-    computeRoles = own.getComputeRoles();
-  std::optional<ComputeSplit> split;
-  if (computeRoles.value_or(2) > 1)
-    split = findSplit(kernel, *slice, /*must=*/computeRoles.has_value());
-  int64_t handoverSlots = ComputeSplit::stages;
-  if (split) {
-    handoverSlots =
-        getHandoverSlots(*split, target.sharedOfBlock - memory.fixed - 2 * memory.perStage);
-    memory.fixed += handoverSlots * split->getBytes();
-    warps *= 2;
-  }
+    wantedRoles = own.getComputeRoles();
+  if (wantedRoles.value_or(2) > 1)
+    split = findSplit(kernel, slice, /*must=*/wantedRoles.has_value());
+  values.computeRoles = wantedRoles.value_or(split ? 2 : 1);
+  if (!split)
+    return;
+  handoverSlots =
+      getHandoverSlots(*split, target.sharedOfBlock - memory.fixed - 2 * memory.perStage);
+  memory.fixed += handoverSlots * split->getBytes();
+  warps *= 2;
+}
+
+void RolePlanner::planStoreBuffers() {
   // If sums are added, memory is short: results are stored through buffers of operands that are no
   // longer needed.
   constexpr int64_t storeBuffers = 2;
-  int64_t buffers = overrides.storeBuffers.value_or(reduceStages > 0 ? 0 : storeBuffers);
-  int64_t stages = 0, room = 0;
+  int64_t &buffers = values.storeBuffers;
+  buffers = overrides.storeBuffers.value_or(values.reduceStages > 0 ? 0 : storeBuffers);
   // A third slot for buffers held during two iterations takes precedence over buffers for results.
-  SmallVector<const CopyGroup *> held;
   if (memory.perScratch == 0)
-    held = getHeldGroups(*slice);
-  int64_t least = 2 * memory.perStage;
+    held = getHeldGroups(slice);
+  least = 2 * memory.perStage;
   if (target.sharedOfBlock - memory.fixed >= least + getBytesOf(held))
     least += getBytesOf(held);
   for (;; --buffers) {
@@ -397,21 +480,19 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     if (room >= least || buffers == 0 || overrides.storeBuffers)
       break;
   }
-  SmallVector<const CopyGroup *> ofOneSlot;
-  if (stages < 2 && !overrides.stages)
-    room -= giveOneSlot(*slice, room, memory, ofOneSlot);
-  if (memory.perStage == 0) // all rings have one slot: no copy could run ahead
-    return reject("rings of two stages do not fit into shared memory; use smaller blocks");
+}
+
+void RolePlanner::planStages() {
   // A block that processes several tiles copies the next tile's operands while it finishes this
   // one.
-  bool fitsTwice = group > 0 && buffers > 0 && memory.perTile > 0 && room - memory.perTile >= least;
-  int64_t tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
-  room -= (tileStages - 1) * memory.perTile;
+  bool fitsTwice = values.group > 0 && values.storeBuffers > 0 && memory.perTile > 0 &&
+                   room - memory.perTile >= least;
+  values.tileStages = overrides.tileStages.value_or(fitsTwice ? 2 : 1);
+  room -= (values.tileStages - 1) * memory.perTile;
   stages = room / memory.perStage;
   stages = overrides.stages.value_or(std::min(stages, mostStages));
   // Then a second slot for additions, and last a second scratch buffer, which saves a barrier per
   // iteration.
-  int64_t scratchStages = 1;
   auto addStage = [&](std::optional<int64_t> wanted, int64_t bytes, int64_t &count) {
     bool isWorthIt = bytes > 0 && !overrides.stages && room - bytes >= 2 * memory.perStage;
     int64_t more = wanted ? *wanted - count : isWorthIt ? 1 : 0;
@@ -419,45 +500,32 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
     room -= more * bytes;
     stages = std::min(stages, room / memory.perStage);
   };
-  if (reduceStages == 1 && !overrides.reduceStages)
-    addStage(std::nullopt, memory.perReduction, reduceStages);
-  addStage(overrides.scratchStages, memory.perScratch, scratchStages);
+  if (values.reduceStages == 1 && !overrides.reduceStages)
+    addStage(std::nullopt, memory.perReduction, values.reduceStages);
+  addStage(overrides.scratchStages, memory.perScratch, values.scratchStages);
   if (stages == 2 && !overrides.stages && room >= 2 * memory.perStage + getBytesOf(held))
     for (const CopyGroup *each : held)
       setSlots(*each, slotsOfTwoRounds);
-  // The ring between two roles that compute may be what does not fit.
-  if (stages < 2 && split && !computeRoles && !overrides.stages) {
-    RoleOverrides ofOne = overrides;
-    ofOne.computeRoles = 1;
-    return planRoles(kernel, ofOne, must);
-  }
+}
+
+FailureOr<bool> RolePlanner::checkStages() {
   // If the author asked for buffers, report that they do not fit.
   must |= overrides.stages || overrides.tileStages || overrides.storeBuffers ||
           overrides.reduceStages || overrides.scratchStages;
   if (stages < 2)
-    return reject("rings of two stages do not fit into shared memory; use smaller blocks");
+    return rejectRings();
   if (overrides.stages && stages < *overrides.stages)
     return reject("rings of " + Twine(*overrides.stages) +
                   " stages do not fit into shared memory, which has room for " + Twine(stages) +
                   "; give fewer stages, or use smaller blocks");
+  return true;
+}
 
+/// By default.
+int64_t RolePlanner::chooseLoadRegisters() {
   constexpr int64_t few = RegisterLimits::ofLoadRole, enough = RegisterLimits::ofDeepLoadRole;
-  auto isDeep = [](scf::ForOp loop) {
-    auto outer = loop->getParentOfType<scf::ForOp>();
-    return outer && outer->getParentOfType<scf::ForOp>();
-  };
-  // The load role has the minimum only where tiles of the compute roles need the rest, as in
-  // backwards: with the minimum it spilled 4 to 12 bytes for windows and captures.
-  bool isTight = getPressure(kernel) + RegisterLimits::besideTilesOfLooseRoles >
-                 getComputeRegisters(warps, RegisterLimits::ofDeepLoadRole);
-  bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
-                 (llvm::any_of(loops, hasSeveralProducts) && isTight && !split &&
-                  !copiesParts(*slice) && !slice->spread && llvm::none_of(loops, isDeep));
   constexpr int64_t roomy = RegisterLimits::ofRoomyLoadRole;
-  bool hasRoom = getPressure(kernel) + RegisterLimits::besideTilesOfRoomyRoles <=
-                 getComputeRegisters(warps, roomy);
-  int64_t load = overrides.loadRegisters.value_or(isShort ? few : hasRoom ? roomy : enough);
-  if (slice->spread && !overrides.loadRegisters) {
+  if (slice.spread) {
     constexpr int64_t deep = RegisterLimits::ofDeepSpreadRole;
     constexpr int64_t beside = RegisterLimits::besideTilesOfRoles;
     // Where functions take more of an iteration, the role keeps up with few loads in flight, and
@@ -468,32 +536,55 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
       return costs.ofFunctions < mostShare * costs.ofProducts || costs.products == 0;
     });
     if (isQuick && getPressure(kernel) + beside <= getComputeRegisters(warps, deep))
-      load = deep;
+      return deep;
   }
-  int64_t compute = overrides.computeRegisters.value_or(getComputeRegisters(warps, load));
+  auto isDeep = [](scf::ForOp loop) {
+    auto outer = loop->getParentOfType<scf::ForOp>();
+    return outer && outer->getParentOfType<scf::ForOp>();
+  };
+  // The load role has the minimum only where tiles of the compute roles need the rest, as in
+  // backwards: with the minimum it spilled 4 to 12 bytes for windows and captures.
+  bool isTight = getPressure(kernel) + RegisterLimits::besideTilesOfLooseRoles >
+                 getComputeRegisters(warps, enough);
+  bool isShort = warps >= RegisterLimits::warpsOfShortRegisters ||
+                 (llvm::any_of(loops, hasSeveralProducts) && isTight && !split &&
+                  !copiesParts(slice) && !slice.spread && llvm::none_of(loops, isDeep));
+  bool hasRoom = getPressure(kernel) + RegisterLimits::besideTilesOfRoomyRoles <=
+                 getComputeRegisters(warps, roomy);
+  return isShort ? few : hasRoom ? roomy : enough;
+}
+
+void RolePlanner::planRegisters() {
+  constexpr int64_t enough = RegisterLimits::ofDeepLoadRole;
+  int64_t &load = values.loadRegisters, &compute = values.computeRegisters;
+  load = overrides.loadRegisters ? *overrides.loadRegisters : chooseLoadRegisters();
+  compute = overrides.computeRegisters.value_or(getComputeRegisters(warps, load));
   if (!overrides.loadRegisters) // the remaining registers are of no use to other roles
     load = std::clamp(getRestOfRegisters(loadWarps, warps, compute), load, std::max(load, enough));
+}
+
+void RolePlanner::planOrder() {
   // A tile at the end of the rows is shorter if warpgroups without rows skip their iterations. With
   // a fixed order and a number of blocks that the tiles of a head divide, it would always be the
   // same blocks that process such tiles.
   bool skipsRounds = llvm::any_of(
       loops, [](scf::ForOp loop) { return loop.getLowerBound().getDefiningOp<FirstRoundOp>(); });
-  int64_t dynamic = overrides.dynamic.value_or(group > 0 && (varies || skipsRounds));
-  int64_t lateProducts = overrides.lateProducts.value_or(scratchStages > 1 && !slice->spread &&
-                                                         gainsByLateProducts(*slice, loops));
-  auto schedule = RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); },
-                                               kernel.getContext(), load, compute, group, buffers,
-                                               dynamic, tileStages, reduceStages, scratchStages,
-                                               computeRoles.value_or(split ? 2 : 1), lateProducts);
+  values.dynamic = overrides.dynamic.value_or(values.group > 0 && (varies || skipsRounds));
+  values.lateProducts = overrides.lateProducts.value_or(values.scratchStages > 1 && !slice.spread &&
+                                                        gainsByLateProducts(slice, loops));
+}
+
+FailureOr<bool> RolePlanner::write() {
+  RoleScheduleAttr schedule = values.get(kernel);
   if (!schedule)
     return failure();
   for (const CopyGroup *each : ofOneSlot)
     setSlots(*each, 1);
   if (handoverSlots != ComputeSplit::stages)
     setHandoverSlots(*split, handoverSlots);
-  if (group > 0 && buffers == 0 && memory.perScratch == 0 && !split &&
+  if (values.group > 0 && values.storeBuffers == 0 && memory.perScratch == 0 && !split &&
       overrides.lend.value_or(1) != 0)
-    lendSlots(kernel, *slice);
+    lendSlots(kernel, slice);
   if (!kernel->hasAttr(roleScheduleName)) // set by the author
     kernel->setAttr(roleScheduleName, schedule);
   // An iteration with barriers cannot overlap with the next one, but it can issue the next one's
@@ -517,4 +608,10 @@ FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides,
                                                     stages, inFlight, turns));
   }
   return true;
+}
+
+} // namespace
+
+FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must) {
+  return RolePlanner(kernel, overrides, must).run();
 }
