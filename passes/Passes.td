@@ -1217,7 +1217,7 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
 
     - `turns`, as in `#tgpu.schedule`
     - `group`, `dynamic`, `tile_stages`, `store_buffers`, `reduce_stages`, `scratch_stages`, `compute_roles`,
-      `load_registers` and `compute_registers`, as in `#tgpu.role_schedule`
+      `late_products`, `load_registers` and `compute_registers`, as in `#tgpu.role_schedule`
     - `lend`: whether results leave through slots that the role "load" lends, if there are no store buffers
 
     If two-slot rings do not fit, buffers read only by products whose results are used in the same iteration get one

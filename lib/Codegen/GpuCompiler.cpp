@@ -12,7 +12,7 @@
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/Timeline.h"
 #include "passes/Passes.h"
-#include "passes/Tgpu/Plan/PlanRoles.h"
+#include "passes/Tgpu/Plan/ScheduleKeys.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -51,11 +51,11 @@ static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
   if (target && target->hasRoles())
     return success();
   for (llvm::StringRef entry : options.schedule) {
-    llvm::StringRef key = entry.split('=').first;
-    if (tgpu::RoleOverrides().find(key))
+    const tgpu::ScheduleKey *key = tgpu::findScheduleKey(entry.split('=').first);
+    if (key && key->isOfRoles)
       return emitError(module.getLoc())
-             << "schedule: " << key << " requires roles, which only " << Target::getNamesWithRoles()
-             << " supports, but the target is " << options.target
+             << "schedule: " << key->name << " requires roles, which only "
+             << Target::getNamesWithRoles() << " supports, but the target is " << options.target
              << "; leave it out or give --target=" << Target::getNamesWithRoles();
   }
   return success();

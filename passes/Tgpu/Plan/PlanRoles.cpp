@@ -22,6 +22,7 @@
 #include "passes/Tgpu/Analysis/RegisterPressure.h"
 #include "passes/Tgpu/Memory/StorePieces.h"
 #include "passes/Tgpu/Plan/IterationCosts.h"
+#include "passes/Tgpu/Plan/TileGroup.h"
 #include "passes/Tgpu/Roles/GridIds.h"
 #include "passes/Tgpu/Roles/RoleSlice.h"
 #include "passes/Tgpu/Roles/TileOrder.h"
@@ -43,34 +44,6 @@ constexpr int64_t reserve = 1024;
 constexpr int64_t mostStages = 6;
 constexpr int64_t loadWarps = 4;
 
-/// The ids of the grid, as bits, on which the place of a copied tile depends: the first two.
-uint64_t getFirstIds(CopyAsyncOp copy) {
-  uint64_t ids = 0;
-  for (Value index : copy.getIndices())
-    ids |= getGridIds(index);
-  return ids & 3;
-}
-
-/// Whether loops copy only rows that depend on the second id alone and are shorter than a line of
-/// the L2, as in attention with narrow heads.
-bool readsNarrowRowsOfSecondId(const RoleSlice &slice) {
-  constexpr int64_t bitsOfLine = 128 * 8;
-  auto isNarrow = [](CopyAsyncOp copy) {
-    auto view = cast<tile::ViewType>(copy.getView().getType());
-    int64_t row = view.getShape().back();
-    return getFirstIds(copy) == 2 && ShapedType::isStatic(row) &&
-           row * view.getElementType().getIntOrFloatBitWidth() < bitsOfLine;
-  };
-  bool hasLoop = false;
-  for (const CopyGroup &group : slice.groups)
-    if (group.getLoop()) {
-      hasLoop = true;
-      if (!llvm::all_of(group.copies, isNarrow))
-        return false;
-    }
-  return hasLoop;
-}
-
 /// Whether warpgroups that exchange tiles of scores are faster if they need not meet in each
 /// iteration. On one H200, backwards without a mask: D 16 and 32 1.04 to 1.10, D 64 1.01 to 1.05;
 /// other narrow rows, and blocks of 80 queries, 0.95 to 1.02. With a mask each tile has several
@@ -89,31 +62,6 @@ bool gainsByLateProducts(const RoleSlice &slice, ArrayRef<scf::ForOp> loops) {
              (row >= bitsOfLine || row <= bitsOfLine / 2);
     }
   return false;
-}
-
-/// The number of steps of the second id that form a group; 1 is the order of the grid.
-int64_t chooseGroup(KernelOp kernel, const RoleSlice &slice) {
-  // Bytes of the operands that depend on the first id alone, and on the second alone.
-  double bytesOf[2] = {0, 0};
-  for (const CopyGroup &group : slice.groups)
-    for (CopyAsyncOp copy : group.copies) {
-      for (int id : {0, 1})
-        if (getFirstIds(copy) == uint64_t(1) << id)
-          bytesOf[id] +=
-              static_cast<double>(getBytes(cast<SharedType>(copy.getBuffer().getType())));
-    }
-  // One H200: with rows of 128 bytes and more, blocks that begin together best read the operand of
-  // one step of the second id; with shorter ones, in attention of D 24 to 56, those of four steps,
-  // which is 1.00 to 1.04 of the speed.
-  constexpr int64_t stepsOfNarrowRows = 4;
-  if (bytesOf[0] == 0 && readsNarrowRowsOfSecondId(slice))
-    return stepsOfNarrowRows;
-  if (bytesOf[0] == 0 || bytesOf[1] == 0)
-    return 1;
-  // A rectangle of g by multiprocessors / g tiles reads the one operand g times and the other
-  // multiprocessors / g times.
-  double best = std::sqrt(getTargetOf(kernel).multiprocessors * bytesOf[0] / bytesOf[1]);
-  return int64_t(1) << std::lround(std::log2(std::max(1.0, best)));
 }
 
 /// Shared memory of one slot of each ring, of the copies made once per tile, of one slot of each
@@ -340,7 +288,7 @@ struct RoleValues {
 /// Plans one kernel, in the order of the members: each uses what those before it decided.
 class RolePlanner {
 public:
-  RolePlanner(KernelOp kernel, const RoleOverrides &overrides, bool must)
+  RolePlanner(KernelOp kernel, const ScheduleOverrides &overrides, bool must)
       : kernel(kernel), overrides(overrides), must(must), target(getTargetOf(kernel)),
         warps(kernel.getWarps()) {}
 
@@ -358,7 +306,7 @@ public:
     planStages();
     // The ring between two roles that compute may be what does not fit.
     if (stages < 2 && split && !wantedRoles && !overrides.stages) {
-      RoleOverrides ofOne = overrides;
+      ScheduleOverrides ofOne = overrides;
       ofOne.computeRoles = 1;
       return planRoles(kernel, ofOne, must);
     }
@@ -391,7 +339,7 @@ private:
   FailureOr<bool> write();
 
   KernelOp kernel;
-  const RoleOverrides &overrides;
+  const ScheduleOverrides &overrides;
   bool must;
   const Target &target;
   int64_t warps; ///< of all roles that compute
@@ -612,6 +560,6 @@ FailureOr<bool> RolePlanner::write() {
 
 } // namespace
 
-FailureOr<bool> tgpu::planRoles(KernelOp kernel, const RoleOverrides &overrides, bool must) {
+FailureOr<bool> tgpu::planRoles(KernelOp kernel, const ScheduleOverrides &overrides, bool must) {
   return RolePlanner(kernel, overrides, must).run();
 }

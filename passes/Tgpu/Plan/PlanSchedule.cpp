@@ -17,6 +17,7 @@
 #include "passes/Tgpu/Analysis/RegisterPressure.h"
 #include "passes/Tgpu/Loops/CopySlice.h"
 #include "passes/Tgpu/Plan/PlanRoles.h"
+#include "passes/Tgpu/Plan/ScheduleKeys.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Remarks.h"
@@ -36,32 +37,23 @@ namespace {
 /// attention, whose iterations are long; a single product needs three.
 constexpr int64_t chainedStages = 2, productStages = 3;
 
-struct Overrides {
-  std::optional<Skeleton> skeleton;
-  std::optional<int64_t> stages, inFlight;
-  std::optional<bool> keepInRegisters;
-  RoleOverrides roles;
-};
-
 struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSchedulePass> {
   using TgpuPlanScheduleBase::TgpuPlanScheduleBase;
 
   void runOnOperation() override {
-    Overrides overrides;
+    ScheduleOverrides overrides;
     if (failed(parse(overrides)))
       return signalPassFailure();
-    overrides.roles.stages = overrides.stages;
-    overrides.roles.inFlight = overrides.inFlight;
     bool isRoleWish = overrides.skeleton == Skeleton::ProducerConsumer;
     for (auto kernel : getOperation().getOps<KernelOp>()) {
       if (!overrides.skeleton || isRoleWish) {
-        FailureOr<bool> planned = planRoles(kernel, overrides.roles, isRoleWish);
+        FailureOr<bool> planned = planRoles(kernel, overrides, isRoleWish);
         if (failed(planned))
           return signalPassFailure();
         if (*planned)
           continue;
         if (!isRoleWish)
-          noteNoRoles(kernel, overrides.roles);
+          noteNoRoles(kernel, overrides);
       }
       kernel.walk([&](scf::ForOp loop) { planLoop(kernel, loop, overrides); });
       if (overrides.skeleton == Skeleton::Multistage && !hasMultistage(kernel))
@@ -103,7 +95,7 @@ private:
   }
 
   /// Records why a kernel gets no roles, for reports and for the users of bundles.
-  static void noteNoRoles(KernelOp kernel, const RoleOverrides &overrides) {
+  static void noteNoRoles(KernelOp kernel, const ScheduleOverrides &overrides) {
     if (!getTargetOf(kernel).hasRoles() || !couldUseRoles(kernel))
       return;
     Refusal refusal = findRefusal(kernel, [&] {
@@ -139,147 +131,41 @@ private:
       addNote(kernel, location, "tgpu-plan-schedule", "copies that do not run ahead", why);
   }
 
-  LogicalResult parse(Overrides &overrides) {
+  LogicalResult rejectKey(StringRef given) {
+    std::string list;
+    ArrayRef<ScheduleKey> keys = getScheduleKeys();
+    for (const ScheduleKey &key : keys.drop_back())
+      list += (list.empty() ? "" : ", ") + key.name.str();
+    list += " and " + keys.back().name.str();
+    return getOperation().emitError()
+           << "schedule: expected one of " << list << ", but got '" << given << "'";
+  }
+
+  LogicalResult parse(ScheduleOverrides &overrides) {
     for (StringRef entry : schedule) {
       // Not a structured binding, which a lambda may not capture in C++17.
       std::pair<StringRef, StringRef> parts = entry.split('=');
-      StringRef key = parts.first, value = parts.second;
-      int64_t number = 0;
-      bool isNumber = !value.getAsInteger(10, number);
-      auto reject = [&](StringRef expected) {
-        return getOperation().emitError()
-               << "schedule: " << key << " must be " << expected << ", but got '" << value << "'";
+      StringRef value = parts.second;
+      const ScheduleKey *key = findScheduleKey(parts.first);
+      if (!key)
+        return rejectKey(parts.first);
+      auto reject = [&](const Twine &expected) {
+        return getOperation().emitError() << "schedule: " << key->name << " must be " << expected
+                                          << ", but got '" << value << "'";
       };
-      if (key == "skeleton") {
+      if (key->name == "skeleton") {
         // Names for the overlap of products within and between iterations of producer_consumer.
         if (value == "overlap" || value == "exclusive") {
           overrides.skeleton = Skeleton::ProducerConsumer;
           overrides.inFlight = value == "overlap";
           if (value == "exclusive")
-            overrides.roles.turns = 1;
+            overrides.turns = 1;
           continue;
         }
         overrides.skeleton = symbolizeSkeleton(value);
         if (!overrides.skeleton)
           return reject("synchronous, multistage, producer_consumer, overlap or exclusive");
-      } else if (key == "stages") {
-        if (!isNumber || number < 1 || number > 32)
-          return reject("a number from 1 to 32");
-        overrides.stages = number;
-      } else if (key == "in_flight") {
-        if (!isNumber || number < 0 || number > 7)
-          return reject("a number from 0 to 7");
-        overrides.inFlight = number;
-      } else if (key == copyCapturesKey || key == skipOnesKey) { // applied by earlier passes
-        if (!isNumber || number < 0 || number > 1)
-          return reject("0 or 1");
-      } else if (key == "keep_in_registers") {
+      } else if (key->name == "keep_in_registers") {
         if (value != "true" && value != "false")
           return reject("true or false");
         overrides.keepInRegisters = value == "true";
-      } else if (std::optional<int64_t> *field = overrides.roles.find(key)) {
-        bool isKind = field == &overrides.roles.turns;
-        if (!isNumber || number < 0 || number > (isKind ? 2 : 255))
-          return reject(isKind ? "0, 1 or 2" : "a number from 0 to 255");
-        *field = number;
-      } else {
-        return getOperation().emitError()
-               << "schedule: expected one of skeleton, stages, in_flight, keep_in_registers, "
-                  "copy_captures, skip_ones, turns, group, dynamic, tile_stages, store_buffers, "
-                  "reduce_stages, scratch_stages, compute_roles, late_products, lend, "
-                  "load_registers and compute_registers, but got '"
-               << key << "'";
-      }
-    }
-    int64_t stages = overrides.stages.value_or(0);
-    if (overrides.skeleton == Skeleton::Synchronous && stages > 1)
-      return getOperation().emitError()
-             << "schedule: skeleton=synchronous requires one stage, but got stages=" << stages;
-    if (overrides.skeleton == Skeleton::Multistage && stages == 1)
-      return getOperation().emitError()
-             << "schedule: skeleton=multistage requires at least two stages, but got stages=1";
-    return success();
-  }
-
-  /// The bytes of the kernel's buffers, where those of the slice's copies and of the loops planned
-  /// before are rings.
-  static int64_t getBytesWith(KernelOp kernel, const CopySlice &slice, int64_t stages) {
-    int64_t bytes = 0;
-    kernel.walk([&](AllocOp alloc) {
-      Value buffer = alloc.getBuffer();
-      int64_t copies = slice.buffers.contains(buffer) ? stages : 1;
-      for (Operation *user : buffer.getUsers())
-        if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()); loop && isa<CopyAsyncOp>(user))
-          if (auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName))
-            copies = std::max(copies, schedule.getStages());
-      auto type = cast<SharedType>(buffer.getType());
-      bytes += copies * llvm::alignTo(getBytes(type), getAlignment(type));
-    });
-    return bytes;
-  }
-
-  void planLoop(KernelOp kernel, scf::ForOp loop, const Overrides &overrides) {
-    if (loop->hasAttr(scheduleName)) // set by the author
-      return;
-    FailureOr<CopySlice> slice = CopySlice::get(loop, /*explain=*/false);
-    if (failed(slice)) {
-      Refusal refusal = findRefusal(loop, [&] { (void)CopySlice::get(loop, /*explain=*/true); });
-      noteNotAhead(kernel, loop, refusal.location,
-                   loop.getBody()->getOps<CopyAsyncOp>().empty() ? whyNoCopy(loop) : refusal.why);
-      return;
-    }
-    Skeleton skeleton = overrides.skeleton.value_or(Skeleton::Multistage);
-    if (overrides.stages == 1)
-      skeleton = Skeleton::Synchronous;
-    int64_t products = 0;
-    bool isOnCores = false;
-    loop->walk([&](Operation *op) {
-      isOnCores |= isa<FmaDotOp>(op);
-      products += isa<MmaOp, FmaDotOp>(op);
-    });
-    int64_t stages = products > 1 ? chainedStages : productStages;
-    // On CUDA cores a product takes so long that overlapped copies gain little. Limit such kernels
-    // to the shared memory of the smallest target, so that they run on all.
-    int64_t limit = isOnCores ? Target::getLeastShared() : getTargetOf(kernel).sharedOfBlock;
-    // Two blocks per multiprocessor hide more latency than a third stage.
-    while (stages > 2 && getBytesWith(kernel, *slice, stages) > limit / 2)
-      --stages;
-    while (stages > 1 && getBytesWith(kernel, *slice, stages) > limit)
-      --stages;
-    if (stages == 1 && !overrides.stages && skeleton != Skeleton::Synchronous)
-      noteNotAhead(kernel, loop, loop.getLoc(),
-                   "two buffers for each copy need " + Twine(getBytesWith(kernel, *slice, 2)) +
-                       " bytes of shared memory, but there are " + Twine(limit) +
-                       "; use smaller blocks");
-    stages = overrides.stages.value_or(stages);
-    if (stages == 1)
-      skeleton = Skeleton::Synchronous;
-    if (skeleton == Skeleton::Synchronous)
-      stages = 1;
-    loop->setAttr(scheduleName, ScheduleAttr::get(loop.getContext(), skeleton, stages,
-                                                  overrides.inFlight.value_or(0), /*turns=*/0));
-  }
-
-  /// Marks reads of loop-invariant buffers to be kept in registers, as long as registers are left.
-  void planReads(KernelOp kernel, scf::ForOp loop) {
-    int64_t threads = 32 * kernel.getWarps();
-    RegisterModel model = RegisterModel::besideReads(threads);
-    int64_t room = RegisterLimits::forKeeping - model.getPressure(*loop.getBody());
-    llvm::DenseMap<std::pair<Value, Type>, bool> decided;
-    loop->walk([&](ReadOp read) {
-      if (read->hasAttr(keepName) || !isUnchangedIn(loop, read.getBuffer()))
-        return;
-      auto [it, isNew] = decided.try_emplace({read.getBuffer(), read.getType()}, false);
-      if (isNew) {
-        int64_t registers = getRegistersOf(read.getType(), threads);
-        it->second = registers <= room;
-        if (it->second)
-          room -= registers;
-      }
-      if (it->second)
-        read->setAttr(keepName, UnitAttr::get(read.getContext()));
-    });
-  }
-};
-
-} // namespace
