@@ -49,7 +49,7 @@ constexpr int64_t ofWideUniform = 5;
 /// distances compile in seven seconds instead of five, and take as many instructions for a pair.
 constexpr double mostOperations = 3700;
 /// Steps that are tried.
-constexpr int64_t steps[] = {128, 96, 80, 64, 48, 32, 16};
+constexpr int64_t stepsThatFit[] = {128, 96, 80, 64, 48, 32, 16};
 
 /// How a value of a scalar function differs between pairs.
 enum class Kind {
@@ -263,23 +263,23 @@ BodyRegisters BodyRegisters::get(const ExaminedKernel &kernel, const BlockQuery 
 }
 
 /// The warpgroups that share the rows.
-static int64_t getGroups(int64_t rows) {
+static int64_t getGroupsOfRows(int64_t rows) {
   constexpr int64_t rowsOfGroup = 64;
   return std::max<int64_t>(tgpu::getWarpgroups(rows / rowsOfGroup), 1);
 }
 
 double BodyRegisters::each(int64_t rows, int64_t columns) {
   return static_cast<double>(rows * columns) /
-         static_cast<double>(Target::threadsOfGroup * getGroups(rows));
+         static_cast<double>(Target::threadsOfGroup * getGroupsOfRows(rows));
 }
 
 double BodyRegisters::count(int64_t rows, int64_t step) const {
   return each(rows, sums * width) + each(rows, step) * ofPair + static_cast<double>(uniform);
 }
 
-static bool fits(const BodyRegisters &body, int64_t rows, int64_t step) {
+static bool fitsRegisters(const BodyRegisters &body, int64_t rows, int64_t step) {
   int64_t ofGroup = Target::registers / Target::threadsOfGroup - tgpu::RegisterLimits::ofLoadRole;
-  int64_t most = std::min<int64_t>(Target::mostRoleRegisters, ofGroup / getGroups(rows) /
+  int64_t most = std::min<int64_t>(Target::mostRoleRegisters, ofGroup / getGroupsOfRows(rows) /
                                                                   Target::roleRegisterUnit *
                                                                   Target::roleRegisterUnit);
   bool isShort = body.each(rows, step) * static_cast<double>(body.work) <= mostOperations;
@@ -287,14 +287,14 @@ static bool fits(const BodyRegisters &body, int64_t rows, int64_t step) {
 }
 
 int64_t BodyRegisters::fit(int64_t rows, int64_t step) const {
-  return fits(*this, rows, step) ? step : fitBelow(rows, step);
+  return fitsRegisters(*this, rows, step) ? step : fitBelow(rows, step);
 }
 
 int64_t BodyRegisters::fitBelow(int64_t rows, int64_t step) const {
   int64_t least = step;
-  for (int64_t next : steps)
+  for (int64_t next : stepsThatFit)
     if (next < step && (!isRandom || llvm::isPowerOf2_64(next)) &&
-        (least == step || !fits(*this, rows, least)))
+        (least == step || !fitsRegisters(*this, rows, least)))
       least = next;
   return least;
 }

@@ -30,8 +30,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

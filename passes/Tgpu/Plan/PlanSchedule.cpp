@@ -169,3 +169,103 @@ private:
         if (value != "true" && value != "false")
           return reject("true or false");
         overrides.keepInRegisters = value == "true";
+      } else {
+        int64_t number = 0;
+        if (value.getAsInteger(10, number) || !key->allows(number))
+          return reject(key->describe());
+        if (key->value) // another pass applies the others
+          overrides.*(key->value) = number;
+      }
+    }
+    int64_t stages = overrides.stages.value_or(0);
+    if (overrides.skeleton == Skeleton::Synchronous && stages > 1)
+      return getOperation().emitError()
+             << "schedule: skeleton=synchronous requires one stage, but got stages=" << stages;
+    if (overrides.skeleton == Skeleton::Multistage && stages == 1)
+      return getOperation().emitError()
+             << "schedule: skeleton=multistage requires at least two stages, but got stages=1";
+    return success();
+  }
+
+  /// The bytes of the kernel's buffers, where those of the slice's copies and of the loops planned
+  /// before are rings.
+  static int64_t getBytesWith(KernelOp kernel, const CopySlice &slice, int64_t stages) {
+    int64_t bytes = 0;
+    kernel.walk([&](AllocOp alloc) {
+      Value buffer = alloc.getBuffer();
+      int64_t copies = slice.buffers.contains(buffer) ? stages : 1;
+      for (Operation *user : buffer.getUsers())
+        if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()); loop && isa<CopyAsyncOp>(user))
+          if (auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName))
+            copies = std::max(copies, schedule.getStages());
+      auto type = cast<SharedType>(buffer.getType());
+      bytes += copies * llvm::alignTo(getBytes(type), getAlignment(type));
+    });
+    return bytes;
+  }
+
+  void planLoop(KernelOp kernel, scf::ForOp loop, const ScheduleOverrides &overrides) {
+    if (loop->hasAttr(scheduleName)) // set by the author
+      return;
+    FailureOr<CopySlice> slice = CopySlice::get(loop, /*explain=*/false);
+    if (failed(slice)) {
+      Refusal refusal = findRefusal(loop, [&] { (void)CopySlice::get(loop, /*explain=*/true); });
+      noteNotAhead(kernel, loop, refusal.location,
+                   loop.getBody()->getOps<CopyAsyncOp>().empty() ? whyNoCopy(loop) : refusal.why);
+      return;
+    }
+    Skeleton skeleton = overrides.skeleton.value_or(Skeleton::Multistage);
+    if (overrides.stages == 1)
+      skeleton = Skeleton::Synchronous;
+    int64_t products = 0;
+    bool isOnCores = false;
+    loop->walk([&](Operation *op) {
+      isOnCores |= isa<FmaDotOp>(op);
+      products += isa<MmaOp, FmaDotOp>(op);
+    });
+    int64_t stages = products > 1 ? chainedStages : productStages;
+    // On CUDA cores a product takes so long that overlapped copies gain little. Limit such kernels
+    // to the shared memory of the smallest target, so that they run on all.
+    int64_t limit = isOnCores ? Target::getLeastShared() : getTargetOf(kernel).sharedOfBlock;
+    // Two blocks per multiprocessor hide more latency than a third stage.
+    while (stages > 2 && getBytesWith(kernel, *slice, stages) > limit / 2)
+      --stages;
+    while (stages > 1 && getBytesWith(kernel, *slice, stages) > limit)
+      --stages;
+    if (stages == 1 && !overrides.stages && skeleton != Skeleton::Synchronous)
+      noteNotAhead(kernel, loop, loop.getLoc(),
+                   "two buffers for each copy need " + Twine(getBytesWith(kernel, *slice, 2)) +
+                       " bytes of shared memory, but there are " + Twine(limit) +
+                       "; use smaller blocks");
+    stages = overrides.stages.value_or(stages);
+    if (stages == 1)
+      skeleton = Skeleton::Synchronous;
+    if (skeleton == Skeleton::Synchronous)
+      stages = 1;
+    loop->setAttr(scheduleName, ScheduleAttr::get(loop.getContext(), skeleton, stages,
+                                                  overrides.inFlight.value_or(0), /*turns=*/0));
+  }
+
+  /// Marks reads of loop-invariant buffers to be kept in registers, as long as registers are left.
+  void planReads(KernelOp kernel, scf::ForOp loop) {
+    int64_t threads = 32 * kernel.getWarps();
+    RegisterModel model = RegisterModel::besideReads(threads);
+    int64_t room = RegisterLimits::forKeeping - model.getPressure(*loop.getBody());
+    llvm::DenseMap<std::pair<Value, Type>, bool> decided;
+    loop->walk([&](ReadOp read) {
+      if (read->hasAttr(keepName) || !isUnchangedIn(loop, read.getBuffer()))
+        return;
+      auto [it, isNew] = decided.try_emplace({read.getBuffer(), read.getType()}, false);
+      if (isNew) {
+        int64_t registers = getRegistersOf(read.getType(), threads);
+        it->second = registers <= room;
+        if (it->second)
+          room -= registers;
+      }
+      if (it->second)
+        read->setAttr(keepName, UnitAttr::get(read.getContext()));
+    });
+  }
+};
+
+} // namespace
