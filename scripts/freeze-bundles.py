@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes the bundles that later runtimes must read, test/Unit/Inputs/bundles. docs/compatibility.md describes when to
-run this script.
+"""Writes the bundles that later runtimes must read, test/Unit/Inputs/bundles/abi<N> for kernel ABI N. docs/compatibility.md
+describes when to run this script.
 
     scripts/freeze-bundles.py [FOLDER] [TOOLS]       TOOLS: the folder of tilewrightc, by default build/bin
 
 Manifests are stored as the compiler writes them. Since a bundle of attention has 800 KB, its code is reduced to the
 entries, which are all that a reader checks; softmax keeps its PTX."""
 
+import json
 import os
 import re
 import struct
@@ -29,6 +30,15 @@ FROZEN = {
     # A program with workspaces that are filled, rules for index arrays, and ragged tensor maps.
     "attention_backward_packed": ("kernels/attention_backward.mlir", ["D=64", "T=bf16", "PACKED=true"], [],
                                   ["sm_90a", "sm_80"], True),
+    # Forms that extents choose, a default argument, and arrays that are written, in a program for both targets.
+    "differential_attention_backward": ("kernels/differential_attention_backward.mlir", ["D=64", "T=bf16"], [],
+                                        ["sm_90a", "sm_80"], True),
+    # Paged tensor maps, and rules for elements of index arrays.
+    "attention_decode": ("kernels/attention_decode.mlir", ["D=64", "T=bf16", "PAGE_ROWS=64"], [], ["sm_90a", "sm_80"],
+                         True),
+    "attention_forward_paged": ("kernels/attention_forward.mlir",
+                                ["D=64", "T=bf16", "PACKED=true", "PAGE_ROWS=64", "CAUSAL=bottom_right"], [],
+                                ["sm_90a", "sm_80"], True),
 }
 HEADER, CHECKED_FROM = 48, 32  # runtime/Bundle.h
 
@@ -72,11 +82,9 @@ def cut_code(blob):
 
 
 def main():
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "test", "Unit", "Inputs", "bundles")
+    parent = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "test", "Unit", "Inputs", "bundles")
     tools = sys.argv[2] if len(sys.argv) > 2 else os.path.join(ROOT, "build", "bin")
-    os.makedirs(folder, exist_ok=True)
     for name, (kernel, params, replacements, targets, is_cut) in FROZEN.items():
-        path = os.path.join(folder, name + ".twb")
         with tempfile.TemporaryDirectory() as scratch:
             whole = os.path.join(scratch, "whole.twb")
             command = [os.path.join(tools, "tilewrightc"), kernel, "--emit=bundle", "-o", whole]
@@ -85,6 +93,9 @@ def main():
             subprocess.run(command, check=True, cwd=ROOT)
             with open(whole, "rb") as file:
                 manifest, blobs = read_bundle(file.read())
+        folder = os.path.join(parent, f"abi{json.loads(manifest)['abi']}")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, name + ".twb")
         with open(path, "wb") as file:
             file.write(write_bundle(manifest, [cut_code(blob) for blob in blobs] if is_cut else blobs))
         print(f"{path}: {os.path.getsize(path)} bytes")

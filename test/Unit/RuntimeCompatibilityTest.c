@@ -6,7 +6,7 @@
 
 #include "Inputs/abi/tilewright-0.1.h"
 
-#define FOLDER "test/Unit/Inputs/bundles/"
+#define FOLDER "test/Unit/Inputs/bundles/abi3/"
 
 /* The number of the first check that fails, or 0. */
 int tilewrightForwardAs01(void);
