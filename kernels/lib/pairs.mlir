@@ -309,7 +309,16 @@ tile.kernel @pairs_of_keys
       %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %row = tile.load %rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
-      %extra = tile.load %extras[%a, %q_map, %workspace_m] : !row_view -> !other_row
+      // Blocks of narrow heads leave no shared memory for copies of these rows. Threads load what has a padding.
+      %extra = tile.if param(D <= 64) -> (!other_row) {
+        %nothing = tile.expr 0 : !acc
+        %loaded = tile.load %extras[%a, %q_map, %workspace_m] pad %nothing : !tile.param<ACC> in : !row_view
+            -> !other_row
+        tile.yield %loaded
+      } else {
+        %copied = tile.load %extras[%a, %q_map, %workspace_m] : !row_view -> !other_row
+        tile.yield %copied
+      }
       %row_each = tile.expand %row dim 0 : !other_row -> !pair
       %extra_each = tile.expand %extra dim 0 : !other_row -> !pair
       %w, %held = tile.expr @pair_weights(%s, %row_each, %extra_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
