@@ -123,7 +123,8 @@ tile.function @block_of_sequence(%block, %size: i32, %cu: !cu_view, %total: i32)
     %by_1 = tile.expr @begins_by(%p1, %block, %size, %cu, %total) : i1
     %by_2 = tile.expr @begins_by(%p2, %block, %size, %cu, %total) : i1
     %by_3 = tile.expr @begins_by(%p3, %block, %size, %cu, %total) : i1
-    tile.yield select(%by_3, %p3, select(%by_2, %p2, select(%by_1, %p1, %low))),
+    // Whatever the offsets, %low is less than %high.
+    tile.yield select(%by_2, select(%by_3, %p3, %p2), select(%by_1, %p1, %low)),
         select(%by_2, select(%by_3, %high, %p3), select(%by_1, %p2, %p1))
   }
   %b = tile.expr %place - 1 : i32

@@ -28,7 +28,7 @@ def factors_of(name, factors, cache, device, batch=None):
             raise ValueError(f"{name} must be None for a cache of {cache.dtype}: only those of 8 bits have factors")
         return None
     if factors is None:
-        return torch.ones(1, device=device).expand(shape)
+        return torch.ones(1, dtype=torch.float32, device=device).expand(shape)
     check_dense(name, factors)
     pages, rows = cache.shape[:2]
     is_by_token = tuple(factors.shape) == (pages, rows, heads)

@@ -135,11 +135,11 @@ def _tables(indptr, indices, last_page_len, block_tables, seq_lens, max_pages, k
 
 def _factors(name, factors, cache, batch, device):
     """The factors of a cache of 8 bits, [batch, Hkv]; None for other caches."""
-    number = checks.float_of(factors)
-    if number is not None and not isinstance(factors, torch.Tensor):
+    number = None if isinstance(factors, torch.Tensor) else checks.float_of(factors)
+    if number is not None:
         if cache.dtype not in cached.STORED and number == 1:
             return None
-        factors = torch.full((1,), number, device=device)
+        factors = torch.full((1,), number, dtype=torch.float32, device=device)
     if isinstance(factors, torch.Tensor) and tuple(factors.shape) in ((), (1,)):
         factors = factors.reshape(1).expand(cache.shape[2])
     return cached.factors_of(name, factors, cache, device, batch)

@@ -70,3 +70,33 @@ tile.kernel @others(%whole: !rows, %a: !tiles, %b: !tiles, %c: !rows, %k: i32) g
     tile.store %sum, %c[%n, 0] : !sum, !rows
   }
 }
+
+// A copy without a tensor map would keep the kernel from having roles: rows of a view that may be absent, that the kernel
+// writes after the loop, or that lie along another dimension.
+// CHECK-LABEL: tgpu.kernel @without_maps
+// CHECK:         scf.for
+// CHECK-DAG:       tgpu.load %given[
+// CHECK-DAG:       tgpu.load %later[
+// CHECK-DAG:       tgpu.load %turned[%{{.*}}, 0] dims [0]
+// CHECK:         tgpu.store %{{.*}}, %later
+tile.kernel @without_maps(%given: optional !rows, %later: !rows, %turned: !rows, %a: !tiles, %b: !tiles, %k: i32)
+    grid(%g = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %none = arith.constant dense<0.0> : !sum
+  %sum = scf.for %n = %c0 to %k step %c1 iter_args(%old = %none) -> (!sum) : i32 {
+    %row = tile.load %given[%n, 0] : !rows -> tensor<64xf32>
+    %other = tile.load %later[%n, 0] : !rows -> tensor<64xf32>
+    %column = tile.load %turned[%n, 0] dims [0] : !rows -> tensor<64xf32>
+    %x = arith.addf %row, %other : tensor<64xf32>
+    %y = arith.mulf %x, %column : tensor<64xf32>
+    %each = tile.expand %y dim 0 : tensor<64xf32> -> !sum
+    %a_tile = tile.load %a[%n, 0] : !tiles -> tensor<64x64xf16>
+    %b_tile = tile.load %b[%n, 0] : !tiles -> tensor<64x64xf16>
+    %product = tile.dot %a_tile, %b_tile : tensor<64x64xf16>, tensor<64x64xf16> -> !sum
+    %scaled = arith.mulf %product, %each : !sum
+    %new = arith.addf %old, %scaled : !sum
+    scf.yield %new : !sum
+  }
+  tile.store %sum, %later[0, 0] : !sum, !rows
+}

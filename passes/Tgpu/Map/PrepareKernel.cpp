@@ -270,26 +270,34 @@ static bool copiesOperands(scf::ForOp loop) {
   return copies && isInnermost;
 }
 
-/// Whether a tensor map describes the view for any launch: whole rows of a workspace do not begin
-/// at an odd address, as rows of an argument of any length may.
-static bool isWholeRow(tile::LoadOp load) {
+/// Whether a tensor map describes the view of a whole row, whose length is a constant, so that rows
+/// begin at a multiple of it. A row without a map would keep the kernel from having roles: its view
+/// must be an argument that each launch has, not a part of one.
+static bool isWholeRow(tile::KernelOp kernel, tile::LoadOp load) {
   constexpr int64_t leastBits = 32, chunkBits = 128;
   auto tile = dyn_cast<RankedTensorType>(load.getType());
   auto shape = cast<tile::ViewType>(load.getView().getType()).getShape();
+  auto argument = dyn_cast<BlockArgument>(load.getView());
+  if (!argument || argument.getOwner() != &kernel.getBody().front() ||
+      kernel.getArgOptional()[argument.getArgNumber()])
+    return false;
+  if (load.getDims() && load.getDims()->back() != static_cast<int64_t>(shape.size()) - 1)
+    return false;
   int64_t bits = tile ? getElementBits(tile.getElementType()) : 0;
   return tile && tile.getRank() == 1 && bits >= leastBits && shape.back() == tile.getDimSize(0) &&
-         load.getStaticIndices().back() == 0 && tile.getDimSize(0) * bits % chunkBits == 0;
+         tile.getDimSize(0) <= Target::mostBoxExtent && load.getStaticIndices().back() == 0 &&
+         tile.getDimSize(0) * bits % chunkBits == 0;
 }
 
 void tgpu::copyRowsOfIterations(tile::KernelOp kernel, const Target &target) {
   if (!target.hasRoles())
     return;
+  WrittenViews written(kernel);
   kernel.walk([&](scf::ForOp loop) {
     if (!copiesOperands(loop))
       return;
-    WrittenViews written(loop);
     for (auto load : loop.getBody()->getOps<tile::LoadOp>())
-      if (tgpu::isStaged(load) && isWholeRow(load) && !written.contains(load.getView()))
+      if (tgpu::isStaged(load) && isWholeRow(kernel, load) && !written.contains(load.getView()))
         load->setAttr(copiedName, UnitAttr::get(kernel.getContext()));
   });
 }
