@@ -205,7 +205,12 @@ static LogicalResult emitJoinColumns(KernelEmitter &e, JoinColumnsOp op) {
   Values joined;
   for (int reg = 0; reg < result.registersPerThread(); ++reg) {
     layout::Coord at = result.registerPart(reg);
-    joined.push_back(elements.at({at[0], at[1]}));
+    auto it = elements.find({at[0], at[1]});
+    if (it == elements.end())
+      return op.emitError() << "the columns of " << op.getResult().getType()
+                            << " are spread over other threads than those of "
+                            << op.getParts().front().getType();
+    joined.push_back(it->second);
   }
   e.setElements(op.getResult(), joined);
   return success();

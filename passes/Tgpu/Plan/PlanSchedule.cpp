@@ -158,7 +158,7 @@ private:
         if (value == "overlap" || value == "exclusive") {
           overrides.skeleton = Skeleton::ProducerConsumer;
           overrides.inFlight = value == "overlap";
-          if (value == "exclusive")
+          if (value == "exclusive" && !overrides.turns)
             overrides.turns = 1;
           continue;
         }
