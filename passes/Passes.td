@@ -1657,9 +1657,10 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
     this product is read when the product is issued. `in_flight` = 2 asks for this order in any loop: it takes fewer
     registers than two stages. OrderRound.h describes the order.
 
-    With `in_flight` = 0 and `turns`, operations stay in place. A warpgroup's turn lasts from the end of the products
-    whose results others of the iteration read until it issues the first of those others: one warpgroup computes while
-    the others multiply.
+    With `in_flight` = 0 and `turns` = 1, operations stay in place. A warpgroup's turn lasts from the end of the
+    products whose results others of the iteration read until it issues the first of those others: one warpgroup
+    computes while the others multiply. With `turns` = 2, it lasts from the last product of an iteration until the
+    first product of the next one has been issued: one warpgroup multiplies while the others compute.
 
     A loop remains as it is if its body branches, or if it consists of several parts none of which is correct for every
     iteration.

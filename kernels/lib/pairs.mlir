@@ -309,7 +309,7 @@ tile.kernel @pairs_of_keys
       %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %row = tile.load %rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
-      // Blocks of narrow heads leave no shared memory for copies of these rows. Threads load what has a padding.
+      // Blocks of narrow heads leave no shared memory for copies of these rows. With a padding, threads load a tile.
       %extra = tile.if param(D <= 64) -> (!other_row) {
         %nothing = tile.expr 0 : !acc
         %loaded = tile.load %extras[%a, %q_map, %workspace_m] pad %nothing : !tile.param<ACC> in : !row_view

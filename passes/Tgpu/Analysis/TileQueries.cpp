@@ -5,6 +5,8 @@
 
 #include "passes/Tgpu/Analysis/TileQueries.h"
 
+#include "passes/Tgpu/Analysis/RegisterLimits.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -17,6 +19,13 @@ using namespace tilewright::tgpu;
 bool tgpu::isRematerialized(Value value) {
   return value.getDefiningOp() &&
          isa<tile::FullOp, tile::IotaOp, arith::ConstantOp>(value.getDefiningOp());
+}
+
+bool tgpu::isDivisibleByColumns(WgmmaOp product, RankedTensorType tile) {
+  constexpr int64_t part = RegisterLimits::columnsOfTerm;
+  int64_t columns = tile.getDimSize(1);
+  return !product.getAcc() && !product.getColumns() && product.getTransposeB() &&
+         columns >= 2 * part && columns % part == 0;
 }
 
 bool tgpu::isElementwise(Operation *op) {

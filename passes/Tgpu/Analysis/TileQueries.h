@@ -21,6 +21,10 @@ bool isRematerialized(mlir::Value value);
 /// Whether products read the tile from a copy of its part of a view.
 bool isStaged(mlir::Value value);
 
+/// Whether tgpu-split-terms can compute the product, of which a wait returns the tile, by columns:
+/// it has no accumulator, and the rows of its operand b, which are columns, make several parts.
+bool isDivisibleByColumns(WgmmaOp product, mlir::RankedTensorType tile);
+
 /// Whether all tiles among the operation's operands and results have one shape and one layout.
 bool isElementwise(mlir::Operation *op);
 

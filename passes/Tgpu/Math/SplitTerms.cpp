@@ -6,6 +6,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/RegisterLimits.h"
+#include "passes/Tgpu/Analysis/TileQueries.h"
 
 #include "dialect/Tgpu/Tgpu.h"
 
@@ -40,8 +41,6 @@ struct Term {
 } // namespace
 
 std::optional<Term> Term::get(WgmmaOp product) {
-  if (product.getAcc() || product.getColumns() || !product.getTransposeB())
-    return std::nullopt;
   // With work between the two, the product already has something that it overlaps with.
   auto commit = dyn_cast_if_present<WgmmaCommitOp>(product->getNextNode());
   auto wait = commit ? dyn_cast_if_present<WgmmaWaitOp>(commit->getNextNode()) : WgmmaWaitOp();
@@ -57,9 +56,7 @@ std::optional<Term> Term::get(WgmmaOp product) {
   if (made && made->getBlock() == wait->getBlock() && !made->isBeforeInBlock(wait))
     return std::nullopt;
   auto type = cast<RankedTensorType>(sum.getType());
-  int64_t columns = type.getDimSize(1);
-  if (columns % columnsOfPart != 0 || columns < 2 * columnsOfPart ||
-      !isa<WgmmaAttr>(type.getEncoding()))
+  if (!isDivisibleByColumns(product, type) || !isa<WgmmaAttr>(type.getEncoding()))
     return std::nullopt;
   return Term{product, commit, wait, sum, addend};
 }

@@ -141,14 +141,22 @@ private:
                         [](const auto &each) { return each.second.buffers == each.second.count; });
   }
 
-  void stageAtOnce(StoreOp store, const StorePieces &pieces, bool isFirst, Value barrier,
-                   bool perWarpgroup) {
-    ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
+  /// The tensor map of a store and the ring of its pieces, before the barrier of its role. Leaves
+  /// the builder at the store.
+  static std::pair<Value, Value> createBuffers(ImplicitLocOpBuilder &b, StoreOp store,
+                                               const StorePieces &pieces, Value barrier) {
     b.setInsertionPoint(barrier.getDefiningOp());
     Value map = getStoreMap(b, store.getView(), pieces.map);
     auto ringType = RingType::get(b.getContext(), pieces.buffers, pieces.type);
     Value ring = AllocRingOp::create(b, ringType, IntegerAttr());
     b.setInsertionPoint(store);
+    return {map, ring};
+  }
+
+  void stageAtOnce(StoreOp store, const StorePieces &pieces, bool isFirst, Value barrier,
+                   bool perWarpgroup) {
+    ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
+    auto [map, ring] = createBuffers(b, store, pieces, barrier);
     if (isFirst) {
       BulkWaitOp::create(b, 0, /*read=*/true);
       SyncOp::create(b, barrier);
@@ -175,11 +183,7 @@ private:
   void stageStore(StoreOp store, const StorePieces &pieces, int64_t others, Value barrier,
                   bool perWarpgroup) {
     ImplicitLocOpBuilder b(store.getLoc(), store.getContext());
-    b.setInsertionPoint(barrier.getDefiningOp());
-    Value map = getStoreMap(b, store.getView(), pieces.map);
-    auto ringType = RingType::get(b.getContext(), pieces.buffers, pieces.type);
-    Value ring = AllocRingOp::create(b, ringType, IntegerAttr());
-    b.setInsertionPoint(store);
+    auto [map, ring] = createBuffers(b, store, pieces, barrier);
     ArrayRef<int64_t> shape = pieces.type.getShape();
     auto i32 = [&](int64_t value) {
       return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(value)));

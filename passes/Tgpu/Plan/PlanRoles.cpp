@@ -20,6 +20,7 @@
 #include "passes/Tgpu/Analysis/LoopChain.h"
 #include "passes/Tgpu/Analysis/RegisterLimits.h"
 #include "passes/Tgpu/Analysis/RegisterPressure.h"
+#include "passes/Tgpu/Analysis/TileQueries.h"
 #include "passes/Tgpu/Memory/StorePieces.h"
 #include "passes/Tgpu/Plan/IterationCosts.h"
 #include "passes/Tgpu/Plan/TileGroup.h"
@@ -166,14 +167,11 @@ bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
 /// additions overlap with the product: on one H200, the forward of 8-bit arrays at D 128 gains 1.02
 /// to 1.10, and 1.24 by a third warpgroup.
 bool addsLongTerms(scf::ForOp loop) {
-  constexpr int64_t part = RegisterLimits::columnsOfTerm;
   bool found = false;
   loop->walk([&](WgmmaWaitOp wait) {
     for (auto [pending, result] : llvm::zip_equal(wait.getTiles(), wait.getResults())) {
       auto product = pending.getDefiningOp<WgmmaOp>();
-      auto tile = cast<RankedTensorType>(result.getType());
-      if (!product || product.getAcc() || !product.getTransposeB() ||
-          tile.getDimSize(1) < 2 * part || tile.getDimSize(1) % part != 0)
+      if (!product || !isDivisibleByColumns(product, cast<RankedTensorType>(result.getType())))
         continue;
       for (Operation *user : result.getUsers())
         if (isa<arith::AddFOp>(user))
