@@ -79,22 +79,21 @@ tile.program @attention_backward
      %kv_num_blocks: !count_view when (LISTED), %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc,
      %window_left, %window_right: i32 = -1,
      %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD)) {
-  %lse_base2, %delta, %extras, %sums = tile.call @pair_rows() -> !row_view, !row_view, !row_view, !sum_view
-  tile.call @large_rows(rows = %lse_base2, extras = %extras)
-  tile.call @pair_products(rows = %lse_base2, other_rows = %delta, extras = %extras, sums = %sums)
-  tile.call @score_gradients(rows = %lse_base2, other_rows = %delta, extras = %extras)
+  %lse_base2, %delta, %extras, %found, %sums = tile.call @pair_rows()
+      -> !row_view, !row_view, !row_view, !found_view, !sum_view
+  tile.call @large_rows(rows = %lse_base2, extras = %extras, found = %found)
+  tile.call @pair_products(rows = %lse_base2, other_rows = %delta, extras = %extras, found = %found, sums = %sums)
+  tile.call @score_gradients(rows = %lse_base2, other_rows = %delta, extras = %extras, found = %found)
 }
 
-// LSE in base 2, or with FACTORS LSE itself, and delta. The gradient of the sink.
+// LSE in base 2, and delta. The gradient of the sink.
 tile.function @row_values(%do, %o, %none: !sum_v, %lse, %dlse: !own_row, %h, %x: i32) -> (!own_row, !own_row) {
   %delta = tile.expr reduce add(%o * %do, 1) - %dlse : !own_row
-  %natural = tile.expr map @lse_or_zero(%lse) : !own_row
-  %row = tile.if FACTORS -> (!own_row) { tile.yield %natural } else { tile.yield map @base2_or_zero(%lse) : !own_row }
-  %dsink = tile.expr map @sink_adjoint(%h, %delta, %natural) : !own_row
+  %dsink = tile.expr map @sink_adjoint(%h, %delta, map @lse_or_zero(%lse) : !own_row) : !own_row
   tile.if CAPTURE_GRADIENTS {
     tile.add_gradients @sink(%h) seed %dsink : !own_row exact when (DETERMINISTIC) : (i32)
   }
-  tile.result %row, %delta
+  tile.result map @base2_or_zero(%lse), %delta : !own_row, !own_row
 }
 
 // The scaled scores, and P. Its exponent is at most 0, but for rounding, of which large scores have much: it is limited
@@ -103,13 +102,13 @@ tile.function @probabilities(%s, %lse, %extra: !pair, %keep: !pair_keep, %b, %h:
                              %scale: !acc) -> (!pair, !pair) {
   %natural = tile.expr %s * full(%scale) fastmath<reassoc, contract> : !pair
   %modified = tile.expr map @score_mod(%natural, %b, %h, %i, %j) : !pair
-  %below = tile.if FACTORS -> (!pair) {
-    %difference = tile.expr %modified - %lse
-    tile.yield %difference * log2e + %extra fastmath<contract>
+  %base2 = tile.if FACTORS -> (!pair) {
+    %near = tile.expr %modified - %extra
+    tile.yield %near * log2e fastmath<contract>
   } else {
-    %base2 = tile.expr %modified * log2e fastmath<reassoc, contract>
-    tile.yield %base2 - %lse fastmath<contract>
+    tile.yield %modified * log2e fastmath<reassoc, contract>
   }
+  %below = tile.expr %base2 - %lse fastmath<contract>
   %limited = tile.expr select(param(or(not(on_gpu()), bits(T) > 16)), min(%below, 0), %below) : !pair
   tile.result %natural, exp2(select(%keep, %limited, minus_inf))
 }

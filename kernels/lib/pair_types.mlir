@@ -9,6 +9,7 @@ tile.link "types.mlir"
 !dqk_view = !tile.view<[?, ?, ?, D], TO>
 !dv_view = !tile.view<[?, ?, ?, DV], TO>
 !sum_view = !tile.view<[?, ?, ?, D], ACC>
+!found_view = !tile.view<[?], ACC>
 
 // Tiles of pairs.
 !pair = !tile.tile<[OWN, OTHER], ACC>
@@ -30,3 +31,4 @@ tile.link "types.mlir"
 !other_sum = !tile.tile<[OTHER, DP], ACC>
 !own_row = !tile.tile<[OWN], ACC>
 !other_row = !tile.tile<[OTHER], ACC>
+!own_rows_in_one = !tile.tile<[1, OWN], ACC>

@@ -19,9 +19,9 @@
 //   @row_values      with ROWS: two numbers for each query, such as LSE and delta, of dO, O, LSE and dLSE, as far as
 //                    the program has them. %row and %other_row are these, expanded to all keys; 0 without ROWS.
 //
-// %extra is 0 for each query, or with FACTORS what the program has written to %extras. %b is the number of the batch
-// element or packed sequence, %h that of the query head, %x that of the map, %i and %j are positions: with SHARD those
-// in the whole (lib/shard.mlir).
+// %extra is 0 for each query, or with FACTORS what the program has written to %extras, if %found is not 0. %b is the
+// number of the batch element or packed sequence, %h that of the query head, %x that of the map, %i and %j are
+// positions: with SHARD those in the whole (lib/shard.mlir).
 //
 // With MAPS greater than 1, several maps of weights share the values of a head: heads MAPS * h + x of q and k, and of
 // dq and dk, are those of map x of head h of v and do. %dv has a part for each map, as k has; dV is their sum.
@@ -61,12 +61,13 @@
 // Algorithm: FlashAttention-2 (Dao, 2023). Instances that own keys compute S^T instead of S: W^T and dS^T then have the
 // layout in which the products for dV and dK read them.
 
-tile.link "attention.mlir", "batch.mlir", "pair_types.mlir", "shard.mlir"
+tile.link "attention.mlir", "batch.mlir", "pair_types.mlir", "shard.mlir", "softmax.mlir"
 
 // K, padded to whole warpgroups of columns, and dQ^T, which has these columns as rows.
 !wide_k = !tile.tile<[OWN, DW], T>
 !dqt = !tile.tile<[DW, OTHER], ACC>
 !one = !tile.tile<[1], i32>
+!one_number = !tile.tile<[1], ACC>
 
 // Of the program's file.
 func.func private @pair_weights(
@@ -85,15 +86,15 @@ tile.program @pairs
     (%q, %k: !qk_view, %v: !v_view, %o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view,
      %lse: !row_view when (ROWS), %dq, %dk: !qk_view, %dv: !v_view, %scale: !acc, %window_left, %window_right: i32) {
   // Without SHARD, no kernel has an argument for a place: what is passed does not matter.
-  %rows, %other_rows, %extras, %sums = tile.call @pair_rows(first_head = %window_left)
-      -> !row_view, !row_view, !row_view, !sum_view
-  tile.call @pair_products(rows = %rows, other_rows = %other_rows, extras = %extras, sums = %sums,
+  %rows, %other_rows, %extras, %found, %sums = tile.call @pair_rows(first_head = %window_left)
+      -> !row_view, !row_view, !row_view, !found_view, !sum_view
+  tile.call @pair_products(rows = %rows, other_rows = %other_rows, extras = %extras, found = %found, sums = %sums,
                            first_row = %window_left, first_key = %window_left, diagonal = %window_left,
                            first_head = %window_left, first_batch = %window_left)
 }
 
-// The numbers of rows, %extras of 0, and the workspace of sums. A launch between this and @pair_products may change
-// rows and %extras.
+// The numbers of rows, %extras of 0, with FACTORS in %found the number of rows whose LSE is large (lib/softmax.mlir),
+// and the workspace of sums. A launch between this and @pair_products may change these rows, also in %extras.
 tile.program @pair_rows
     params(D, DV: int, T: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], PACKED, LISTED: flag,
            LIST_BLOCK_M, LIST_BLOCK_N: int, DETERMINISTIC, CAPTURE_GRADIENTS: flag, MAPS: int, ROWS, FACTORS: flag,
@@ -124,12 +125,13 @@ tile.program @pair_rows
   %rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
   %other_rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
   %extras = tile.workspace [select(FACTORS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
+  %found = tile.workspace [select(FACTORS, 1, 0)] fill 0.0 : !found_view
   // Empty if dQ has a kernel of its own.
   %sums = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED, PADDED_ROWS, dim(q, 2)), D]
       : !sum_view
-  tile.launch @rows_of_pairs(rows = %rows, other_rows = %other_rows, extras = %extras, sums = %sums)
+  tile.launch @rows_of_pairs(rows = %rows, other_rows = %other_rows, extras = %extras, found = %found, sums = %sums)
       with (OWN = DELTA_BLOCK_M, WITH_DQ = not(or(DQ_KERNEL, DETERMINISTIC))) when (ROWS)
-  tile.return %rows, %other_rows, %extras, %sums : !row_view, !row_view, !row_view, !sum_view
+  tile.return %rows, %other_rows, %extras, %found, %sums : !row_view, !row_view, !row_view, !found_view, !sum_view
 }
 
 // dQ, dK and dV from what @pair_rows returns.
@@ -150,7 +152,8 @@ tile.program @pair_products
             select(WINDOW, window_left >= -1, window_left == -1),
             or(PACKED, dim(kv_num_blocks, 2) == ceildiv(dim(q, 2), LIST_BLOCK_M)),
             select(WINDOW, window_right >= -1, window_right == -1))
-    (%q, %k: !qk_view, %v, %do: !v_view, %rows, %other_rows: !row_view, %extras: !row_view, %sums: !sum_view,
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows, %other_rows: !row_view, %extras: !row_view, %found: !found_view,
+     %sums: !sum_view,
      %dq, %dk: !dqk_view, %dv: !dv_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
      %window_left, %window_right: i32, %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD)) {
@@ -190,7 +193,8 @@ tile.kernel @rows_of_pairs
            let ACC: type = accumulator(T))
     (%o: !v_view when (ROWS), %other_o: !v_view when (MAPS > 1), %do: !v_view, %lse: !row_view when (ROWS),
      %dlse: optional !row_view, %cu_seqlens_q: !cu_view when (PACKED), %rows, %other_rows: !row_view,
-     %extras: !row_view when (FACTORS), %sums: !sum_view when (WITH_DQ), %first_head: i32 when (SHARD))
+     %extras: !row_view when (FACTORS), %found: !found_view when (FACTORS),
+     %sums: !sum_view when (WITH_DQ), %first_head: i32 when (SHARD))
     grid(%bm = select(PACKED, floordiv((ceildiv(dim(do, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD, OWN),
                       ceildiv(dim(do, 2), OWN)),
          %map = dim(do, 1) * MAPS, %a = select(PACKED, 1, dim(do, 0))) {
@@ -219,6 +223,10 @@ tile.kernel @rows_of_pairs
   tile.store %row, %rows[%a, %map, %workspace_m] : !own_row
   tile.if FACTORS {
     tile.store 0, %extras[%a, %map, %workspace_m] : !own_row
+    %large = tile.expr select(map @is_large(%lse_row), 1, 0) : !own_row
+    %in_one = tile.reshape %large : !own_row -> !own_rows_in_one
+    %number = tile.reduce add %in_one dim 1 : !own_rows_in_one
+    tile.atomic_add %number, %found[0] : !one_number, !found_view
   }
 }
 
@@ -251,6 +259,7 @@ tile.kernel @pairs_of_keys
                                 select(and(WITH_DQ, ne(mod(OTHER, 128), 0)), padded_for("shared_rows", D, DV, T),
                                        padded_for("transposed_rows", D, DV, T))), let ACC: type = accumulator(T))
     (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %extras: !row_view when (FACTORS),
+     %found: !found_view when (FACTORS),
      %other_rows: !row_view when (ROWS), %sums: !sum_view, %dk: !dqk_view, %dv: !dv_view,
      %order: !cu_view when (IN_ORDER), %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
      %q_indices: !list_view when (LISTED), %q_num_blocks: !count_view when (LISTED), %scale: !acc,
@@ -283,6 +292,7 @@ tile.kernel @pairs_of_keys
   %at_b = tile.expr %b + select(SHARD, %first_batch, 0) overflow<nsw> : i32
   %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
   %workspace_begin = tile.expr @workspace_begin(%b, %q_begin) : i32
+  %has_none = tile.expr %found[0] == 0
   %no_dk = tile.constant 0 : !sum_k
   %no_dv = tile.constant 0 : !sum_v
   %k_tile = tile.load %k_part[%a, %map, %n, 0] : !qk_view -> !own_k
@@ -309,18 +319,12 @@ tile.kernel @pairs_of_keys
       %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
       %workspace_m = arith.addi %workspace_begin, %m : i32
       %row = tile.load %rows[%a, %q_map, %workspace_m] : !row_view -> !other_row
-      // Blocks of narrow heads leave no shared memory for copies of these rows. With a padding, threads load a tile.
-      %extra = tile.if param(D <= 64) -> (!other_row) {
-        %nothing = tile.expr 0 : !acc
-        %loaded = tile.load %extras[%a, %q_map, %workspace_m] pad %nothing : !tile.param<ACC> in : !row_view
-            -> !other_row
-        tile.yield %loaded
-      } else {
-        %copied = tile.load %extras[%a, %q_map, %workspace_m] : !row_view -> !other_row
-        tile.yield %copied
-      }
       %row_each = tile.expand %row dim 0 : !other_row -> !pair
-      %extra_each = tile.expand %extra dim 0 : !other_row -> !pair
+      %extra_each = tile.if %has_none -> (!pair) {
+        tile.yield 0 : !pair
+      } else {
+        tile.yield expand(load %extras[%a, %q_map, %workspace_m], 0) : !pair
+      }
       %w, %held = tile.expr @pair_weights(%s, %row_each, %extra_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
           : !weight, !held
       %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair
@@ -395,6 +399,7 @@ tile.kernel @pairs_of_queries
            let EARLY: flag = false, let DP: int = padded_for("gradients", D, DV, T),
            let DVP: int = padded_for("gradients", DV, D, T), let ACC: type = accumulator(T))
     (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view when (ROWS), %extras: !row_view when (FACTORS),
+     %found: !found_view when (FACTORS),
      %other_rows: !row_view when (ROWS), %dq: !dqk_view, %cu_seqlens_q, %cu_seqlens_k: !cu_view when (PACKED),
      %kv_indices: !list_view when (LISTED), %kv_num_blocks: !count_view when (LISTED), %scale: !acc,
      %window_left, %window_right: i32, %first_row, %first_key, %diagonal, %first_head, %first_batch: i32 when (SHARD))
@@ -428,7 +433,7 @@ tile.kernel @pairs_of_queries
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
   %row = tile.load %rows[%a, %map, %workspace_m] : !row_view -> !own_row
   %other_row = tile.load %other_rows[%a, %map, %workspace_m] : !row_view -> !own_row
-  %extra = tile.load %extras[%a, %map, %workspace_m] : !row_view -> !own_row
+  %has_none = tile.expr %found[0] == 0
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)
@@ -442,7 +447,11 @@ tile.kernel @pairs_of_queries
     %j = tile.iota %at_n dim 1 : !pair_pos
     %row_each = tile.expand %row dim 1 : !own_row -> !pair
     %other_each = tile.expand %other_row dim 1 : !own_row -> !pair
-    %extra_each = tile.expand %extra dim 1 : !own_row -> !pair
+    %extra_each = tile.if %has_none -> (!pair) {
+      tile.yield 0 : !pair
+    } else {
+      tile.yield expand(load %extras[%a, %map, %workspace_m], 1) : !pair
+    }
     %s = tile.dot %q_tile, %k_tile transpose_b : !own_k, !other_k -> !pair
     %w, %held = tile.expr @pair_weights(%s, %row_each, %extra_each, %keep, %at_b, %at_h, %x, %i, %j, %scale)
         : !weight, !held

@@ -22,7 +22,7 @@ tile.program @score_gradients
     require(or(dim(d_score, 0) == 1, dim(d_score, 0) == dim(q, 0)), dim(d_score, 3) == dim(k, 2),
             or(dim(d_score, 1) == 1, dim(d_score, 1) == dim(q, 1)),
             or(dim(d_score, 2) == 1, dim(d_score, 2) == dim(q, 2)))
-    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view, %extras: !row_view, %other_rows: !row_view,
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows, %other_rows: !row_view, %extras: !row_view, %found: !found_view,
      %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc, %window_left, %window_right: i32) {
   tile.launch @scores_of_pairs() with (OWN = SCORE_BLOCK_N, OTHER = SCORE_BLOCK_M) when (SCORE_GRADIENT)
 }
@@ -33,8 +33,8 @@ tile.kernel @scores_of_pairs
     params(D, DV: int, T: type, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW, DETERMINISTIC, SCORE_GRADIENT, FACTORS: flag, OWN, OTHER: int, let HELD: type = accumulator(T),
            let EARLY: flag = false, let DP: int = padded(D), let DVP: int = padded(DV), let ACC: type = accumulator(T))
-    (%q, %k: !qk_view, %v, %do: !v_view, %rows: !row_view, %extras: !row_view when (FACTORS),
-     %other_rows: !row_view, %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc,
+    (%q, %k: !qk_view, %v, %do: !v_view, %rows, %other_rows: !row_view, %extras: !row_view when (FACTORS),
+     %found: !found_view when (FACTORS), %d_score: !score_view when (SCORE_GRADIENT), %scale: !acc,
      %window_left, %window_right: i32)
     grid(%bm = ceildiv(dim(d_score, 2), OTHER), %bn = ceildiv(dim(d_score, 3), OWN),
          %first_h = dim(d_score, 1), %first_b = dim(d_score, 0)) {
@@ -51,6 +51,7 @@ tile.kernel @scores_of_pairs
   %m_end = tile.expr select(%one_row, %queries, min(%m_begin + OTHER, %queries))
   %shift = tile.expr @diagonal_shift(%queries, %keys) : i32
   %j = tile.iota %n dim 0 : !pair_pos
+  %has_none = tile.expr %found[0] == 0
 
   %sum = tile.for %b in (%first_b to %b_end) iter_args(%of_batches = 0 : !pair) {
     %of_batch = tile.for %h in (%first_h to %h_end) iter_args(%of_heads = %of_batches : !pair) {
@@ -69,7 +70,11 @@ tile.kernel @scores_of_pairs
         %s = tile.dot %k_tile, %q_tile transpose_b : !own_k, !other_k -> !pair
         %i = tile.iota %m dim 1 : !pair_pos
         %row_each = tile.expand %row dim 0 : !other_row -> !pair
-        %extra_each = tile.expand %extra dim 0 : !other_row -> !pair
+        %extra_each = tile.if %has_none -> (!pair) {
+          tile.yield 0 : !pair
+        } else {
+          tile.yield expand(%extra, 0) : !pair
+        }
         %w, %held = tile.expr @pair_weights(%s, %row_each, %extra_each, %keep, %b, %h, %c0, %i, %j, %scale)
             : !weight, !held
         %dw = tile.dot %v_tile, %do_tile transpose_b : !own_v, !other_v -> !pair

@@ -13,6 +13,9 @@ tile.function @lowest() -> !acc = select(param(bits(ACC) == 64), -1.797693134862
 // 1 / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0.
 tile.function @reciprocal_or_zero(%x: !acc) -> !acc = select(%x == 0, 0, 1 / %x)
 
+// Whether half a unit in the last place of LSE may change P by more than 2^-12 of it. False for a row without keys.
+tile.function @is_large(%lse: !acc) -> i1 = and(abs(%lse) > 4096.0, ne(%lse, minus_inf))
+
 // LSE, or 0 for a row without keys.
 tile.function @lse_or_zero(%lse: !acc) -> !acc = select(%lse == minus_inf, 0, %lse)
 
