@@ -14,10 +14,10 @@
 // and `sequences`, whose queries attend no key and whose keys no query attends: so their results are written, too.
 //
 // Blocks of `size` rows number the instances of a grid, and the parts of a workspace. In a packed batch, sequence b
-// begins with block b + 1 + cu[b] / size, and has as many blocks as its rows need, or one more. Every sequence begins
-// with a whole block, so the last block of a sequence never overlaps the next sequence. A grid has
-// rows / size + sequences + 1 blocks, rounded up. A workspace has that number, rounded down: the blocks behind them
-// have rows of no sequence.
+// begins with block (cu[b] + (b + 1) * (size - 1)) / size, and has as many blocks as its rows need, or one more. Every
+// sequence begins with a whole block, so the last block of a sequence never overlaps the next sequence. A grid has
+// ceildiv(rows, size) + sequences + 1 blocks. A workspace has (rows + (sequences + 1) * (size - 1)) / size: the blocks
+// behind them have rows of no sequence.
 //
 // In this file, b is the number of an element of a dense batch, or of a packed sequence. A kernel that links this file
 // declares PACKED; for @longest_block also BLOCK_M and CAUSAL; and for workspaces also PAD, the size of their blocks.
@@ -78,7 +78,7 @@ tile.function @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32) ->
 //===----------------------------------------------------------------------===//
 
 // The number of the first block of a sequence.
-tile.function @first_block(%b, %begin, %size: i32) -> i32 = %begin / %size + (%b + 1)
+tile.function @first_block(%b, %begin, %size: i32) -> i32 = (%begin + (%b + 1) * (%size - 1)) / %size
 
 // The first row of b and the number of its rows, where the rows behind the last sequence begin where that ends, even if
 // it ends before it begins, and end at %behind.

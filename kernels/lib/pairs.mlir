@@ -108,8 +108,8 @@ tile.program @pair_rows
            // Row granularity of the workspaces.
            let PAD: int = ceildiv(select(ROW_BYTES <= 128, 128, 64), BLOCK_M) * BLOCK_M,
            DELTA_BLOCK_M: int = block_in(select(PACKED, PAD, 0)), let ACC: type = accumulator(T),
-           // With PACKED, there is one more block for each sequence, and one for rows before the first.
-           let PADDED_ROWS: int = (floordiv(dim(q, 2), PAD) + dim(cu_seqlens_q, 0)) * PAD,
+           // With PACKED, as lib/batch.mlir says.
+           let PADDED_ROWS: int = floordiv(dim(q, 2) + dim(cu_seqlens_q, 0) * (PAD - 1), PAD) * PAD,
            // Rows have a multiple of 16 bytes, as tensor maps require.
            let ROW_EXTENT: int = select(PACKED, PADDED_ROWS, ceildiv(dim(q, 2), 4) * 4))
     require(MAPS * dim(do, 1) == dim(q, 1), dim(do, 0) == dim(q, 0), dim(do, 2) == dim(q, 2), same_dims(o, do, 0, 1, 2),
