@@ -43,10 +43,13 @@
 //               to one of the parts, which attention_merge.mlir merges. Not with LEFTPAD. Default: false.
 //   RANKS, RANK_KEYS  With SHARD: so many parts have the keys by turns, RANK_KEYS (1) consecutive ones each. Default:
 //               1, the keys of the part are consecutive.
-//   SPLITS      At most this many program instances share the keys of a sequence and a key head. The number of parts
-//               follows from the length of the sequence and SPLITS alone, so that the result of a sequence does not
-//               depend on others in the batch. With 0, the default, SPLITS follows from the extents of the arguments:
-//               few sequences have more parts.
+//   SPLITS      The keys of a sequence are attended in at most this many pieces. Their number and size follow from its
+//               length and SPLITS alone, so that its result does not depend on others in the batch; the number of
+//               program instances that share them may. With 0, the default, an instance has one piece, and the number
+//               of instances follows from the extents of the arguments: few sequences have more.
+//   PART_KEYS   Keys that an instance should have where more instances do not make a batch faster: at least 1. Default:
+//               8192, long enough to hide the end of an instance behind others. Results do not depend on it if SPLITS
+//               is given.
 //   BLOCK_N     Keys of an iteration. With LISTED, a divisor of LIST_BLOCK_N.
 //
 // Lengths and page numbers are checked as lib/cache.mlir says. The order of dimensions in memory is arbitrary.
@@ -57,7 +60,7 @@
 // attends parts of the keys; the second merges the parts of sequences that have several. The first part has the sinks.
 
 tile.link "lib/attention.mlir", "lib/batch.mlir", "lib/cache.mlir", "lib/forward.mlir", "lib/parts.mlir",
-    "lib/quantized.mlir", "lib/spread.mlir", "lib/token_scales.mlir"
+    "lib/pieces.mlir", "lib/quantized.mlir", "lib/spread.mlir", "lib/token_scales.mlir"
 
 // Operands of products.
 !k = !tile.tile<[BLOCK_N, DP], MT>
@@ -77,7 +80,8 @@ tile.program @attention_decode
            CAUSAL: enum in ["none", "top_left", "bottom_right"] = "none", WINDOW: flag = false,
            PAGE_ROWS: int in [0, 1, 8, 16, 32, 64, 128] = 0, PACKED, LEFTPAD, LISTED: flag = false,
            LIST_BLOCK_N: int in [0, 16, 32, 64, 128, 256] = select(LISTED, 64, 0), SHARD: flag = false,
-           RANKS, RANK_KEYS: int = 1, SPLITS: int = 0, let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
+           RANKS, RANK_KEYS: int = 1, SPLITS: int = 0, PART_KEYS: int = 8192,
+           let ROW_BYTES: int = ceildiv(max(D, DV) * bits(T), 8),
            let WIDE: flag = and(has_roles(), bits(T) == 16),
            BLOCK_N: int in [16, 32, 64, 128, 256] =
                min(select(LISTED, LIST_BLOCK_N, 256),
@@ -88,25 +92,30 @@ tile.program @attention_decode
            let BLOCK_M: int = select(WIDE, select(FEW, ceildiv(GROUP * ROWS, 8) * 8,
                                                   select(GROUP * ROWS <= 64, 64, 128)),
                                      ceildiv(GROUP * ROWS, 16) * 16), let ACC: type = accumulator(T),
+           // Whether an instance adds the results of several pieces, for which it has registers if queries are columns.
+           let FOLDS: flag = and(SPLITS > 1, or(not(on_gpu()), FEW)),
            let CACHED: flag = true, let SEQUENCES: int = select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
            let QUERIES: int = select(PACKED, ROWS, dim(q, 2)),
-           // Keys that a sequence may have, and that a part should have: 8,192 keys take long enough to hide the end of
-           // a part behind others.
+           // Keys that a sequence may have.
            let ROOM: int = select(PAGE_ROWS > 0, dim(block_table, 1) * dim(k_pages, 1), dim(k_pages, 1)),
-           let PART_KEYS: int = select(SPLITS > 0, 1, 8192),
+           let SHARE_KEYS: int = select(and(SPLITS > 0, not(FOLDS)), 1, PART_KEYS),
            // What parts consist of: iterations, or blocks of the lists.
            let PART_UNIT: int = select(LISTED, LIST_BLOCK_N, BLOCK_N),
            let ATTENDED: int = select(LISTED, min(dim(kv_indices, 3) * LIST_BLOCK_N, ROOM), ROOM),
            // Parts that a sequence does not have take time, too: no more than fill the GPU four times.
            let PAIRS: int = max(SEQUENCES * dim(k_pages, 2), 1),
-           let LONG_PARTS: int = max(min(ceildiv(ATTENDED, PART_KEYS), ceildiv(4 * multiprocessors(), PAIRS)), 1),
+           let LONG_PARTS: int = max(min(ceildiv(ATTENDED, SHARE_KEYS), ceildiv(4 * multiprocessors(), PAIRS)), 1),
            // Whether parts pay if a sequence fills its room, as in @parts_of.
            let BLOCKS: int = max(ceildiv(ATTENDED, PART_UNIT), 1),
-           let EVEN: int = max(floordiv(multiprocessors(), PAIRS), 1),
+           let EVEN: int = max(select(FOLDS, min(floordiv(multiprocessors(), PAIRS), SPLITS),
+                                      floordiv(multiprocessors(), PAIRS)), 1),
            let PAYS: flag = BLOCKS * max(2 * PAIRS, multiprocessors()) >
                ceildiv(BLOCKS, EVEN) * max(2 * PAIRS * EVEN, multiprocessors()) + 4 * multiprocessors(),
-           let PARTS: int = min(BLOCKS, select(SPLITS > 0, SPLITS, select(PAYS, max(EVEN, LONG_PARTS), LONG_PARTS))))
+           let FAST: int = select(PAYS, max(EVEN, LONG_PARTS), LONG_PARTS),
+           let PARTS: int = min(BLOCKS, select(FOLDS, min(SPLITS, FAST), select(SPLITS > 0, SPLITS, FAST))),
+           let PIECES: int = select(FOLDS, select(PARTS > 1, min(BLOCKS, SPLITS), 1), PARTS))
     require(D <= 256, DV <= 256, or(bits(CACHE) == 8, CACHE == T), GROUP >= 1, GROUP * ROWS <= 128, SPLITS >= 0,
+            PART_KEYS >= 1,
             dim(q, 1) == GROUP * dim(k_pages, 2), or(PACKED, dim(q, 2) <= ROWS),
             mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0, same_dims(v_pages, k_pages, 0, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), dim(seq_lens, 0) == SEQUENCES,
@@ -133,11 +142,14 @@ tile.program @attention_decode
      %k_scales, %v_scales: !factors when (BY_TOKEN), %first_keys: !lengths when (SHARD),
      %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc,
      %window_left, %window_right: i32 = -1) {
-  %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS, DV] : !o_parts
-  %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PARTS] : !lse_parts
-  tile.launch @attention_decode_part(o_parts = %o_parts, lse_parts = %lse_parts) : !o_parts, !lse_parts
-  tile.launch @attention_decode_merge(o_parts = %o_parts, lse_parts = %lse_parts) when (PARTS > 1)
-      : !o_parts, !lse_parts
+  %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PIECES, DV] : !o_parts
+  %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PIECES] : !lse_parts
+  // Has as many elements as a sequence has instances; none is read.
+  %shares = tile.workspace [select(FOLDS, PARTS, 0)] : !lengths
+  tile.launch @attention_decode_part(o_parts = %o_parts, lse_parts = %lse_parts, shares = %shares)
+      with (PART_KEYS = SHARE_KEYS) : !o_parts, !lse_parts, !lengths
+  tile.launch @attention_decode_merge(o_parts = %o_parts, lse_parts = %lse_parts, shares = %shares)
+      with (PART_KEYS = SHARE_KEYS) when (PARTS > 1) : !o_parts, !lse_parts, !lengths
 }
 
 // The element of the arrays in which the queries of sequence b are, the first of them and their number: none if they
@@ -149,13 +161,13 @@ tile.function @queries_of(%b: i32, %cu_seqlens_q: !lengths, %all: i32) -> (i32, 
 }
 
 // The keys of sequence b, the first one that is no padding and that a window may keep, how many iterations the keys
-// from there on take, and how many of them a part has, at least 1. So part n exists if n times those of a part are
-// fewer than all, which takes no division.
+// from there on take, how many of them a part has, at least 1, how many pieces these are, and how many iterations a
+// piece has. So part n exists if n times those of a part are fewer than all, which takes no division.
 //
 // With LISTED, blocks are those of the list of key head hk, and parts begin with the first key.
 tile.function @parts_of(%b, %hk, %queries: i32, %k_pages: !k_cache, %block_table: !table, %seq_lens, %leftpad: !lengths,
                         %kv_indices: !list_view, %kv_num_blocks: !count_view, %first_keys, %total_lens: !lengths,
-                        %window_left, %most, %pairs: i32) -> (i32, i32, i32, i32) {
+                        %window_left, %most, %pairs: i32) -> (i32, i32, i32, i32, i32, i32) {
   %all_keys = tile.expr @cached_keys(%b, dim(%k_pages, 1), %block_table, %seq_lens) : i32
   %keys = tile.expr select(and(PACKED, %queries == 0), 0, %all_keys) : i32
   %block_n = tile.param BLOCK_N : i32
@@ -188,7 +200,9 @@ tile.function @parts_of(%b, %hk, %queries: i32, %k_pages: !k_cache, %block_table
     scf.yield %blocks_behind : i32
   }
   %first_own = tile.expr select(LISTED, 0, %first) : i32
-  tile.result %keys, %first_own, %blocks, @blocks_of_part(%blocks, %most, %pairs) : i32, i32, i32, i32
+  %share = tile.expr @blocks_of_part(%blocks, %most, %pairs) : i32
+  %pieces, %each, %of_piece = tile.expr @whole_pieces(%share, %blocks) : i32, i32, i32
+  tile.result %keys, %first_own, %blocks, %each, %pieces, %of_piece : i32, i32, i32, i32, i32, i32
 }
 
 // The first two indices of the list of a sequence and a key head. All share a dimension of extent 1.
@@ -203,9 +217,9 @@ tile.kernel @attention_decode_part
     params(D, DV: int, T, CACHE: type, BY_TOKEN, DESCALE: flag, GROUP, ROWS: int,
            CAUSAL: enum in ["none", "top_left", "bottom_right"], WINDOW: flag, PAGE_ROWS: int,
            PACKED, LEFTPAD, LISTED: flag, LIST_BLOCK_N: int, SHARD: flag,
-           RANKS, RANK_KEYS, PART_KEYS, PART_UNIT, BLOCK_M, BLOCK_N: int, let HEADS: int = floordiv(BLOCK_M, ROWS),
-           let HEAD_ROWS: int = ROWS, let DP: int = padded(D), let DVP: int = padded(DV),
-           let ACC: type = accumulator(T), let CACHED: flag = true, let PAIR_SHARE: int = 2,
+           RANKS, RANK_KEYS, SPLITS: int, FOLDS: flag, PART_KEYS, PART_UNIT, BLOCK_M, BLOCK_N: int,
+           let HEADS: int = floordiv(BLOCK_M, ROWS), let HEAD_ROWS: int = ROWS, let DP: int = padded(D),
+           let DVP: int = padded(DV), let ACC: type = accumulator(T), let CACHED: flag = true, let PAIR_SHARE: int = 2,
            // The type of products. f16 has the values of 8 bits, which take four times as long to convert to bf16.
            let SCALED: flag = and(bits(CACHE) == 8, T == bf16), let MT: type = select(SCALED, f16, T),
            let UNIT: int = select(bits(MT) == 16, 256, 1),
@@ -218,35 +232,23 @@ tile.kernel @attention_decode_part
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %k_descale, %v_descale: !factors when (DESCALE),
      %k_scales, %v_scales: !factors when (BY_TOKEN), %first_keys: !lengths when (SHARD),
-     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc, %window_left, %window_right: i32)
-    grid(%part = dim(o_parts, 3), %hk = dim(k_pages, 2), %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %shares: !lengths when (FOLDS), %scale: !acc,
+     %window_left, %window_right: i32)
+    grid(%part = select(FOLDS, dim(shares, 0), dim(o_parts, 3)), %hk = dim(k_pages, 2),
+         %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
-  %most = tile.dim %o_parts, 3 : !o_parts
+  %most = tile.expr choose(FOLDS, dim(%shares, 0), dim(%o_parts, 3)) : i32
   %sequences = tile.expr select(PACKED, dim(%o_parts, 0), dim(%q, 0)) : i32
   %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%q, 2)) : i32
   %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
   %o_part = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !v_view
   %lse_part = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view
   %pairs = tile.expr %sequences * dim(%k_pages, 2) : i32
-  %keys, %first, %blocks, %each = tile.expr @parts_of(%b, %hk, %queries, %k_pages, %block_table, %seq_lens, %leftpad,
-      %kv_indices, %kv_num_blocks, %first_keys, %total_lens, %window_left, %most, %pairs) : i32, i32, i32, i32
-  %keys_each = tile.expr %each * BLOCK_N : i32
-  %blocks_before = arith.muli %part, %each : i32
-  %begin_of_part = tile.expr %first + %blocks_before * BLOCK_N : i32
-  %end_of_part = tile.expr min(%begin_of_part + %keys_each, %keys) : i32
-  // A part of a list may have any keys.
-  %listed = tile.param LISTED : i1
-  %begin = tile.expr select(LISTED, 0, %begin_of_part) : i32
-  %end = tile.expr select(LISTED, %keys, %end_of_part) : i32
-  %list_b, %list_h, %count = scf.if %listed -> (i32, i32, i32) {
-    %own_b, %own_h = tile.expr @list_of_keys(%b, %hk, %kv_num_blocks) : i32
-    %entries = tile.expr min(max(%blocks - %blocks_before, 0), %each) : i32
-    scf.yield %own_b, %own_h, %entries : i32, i32, i32
-  } else {
-    scf.yield %c0, %c0, %c0 : i32, i32, i32
-  }
-  %list = tile.subview %kv_indices dim 3 from %blocks_before size %count : !list_view
+  %keys, %first, %blocks, %each, %pieces, %of_piece = tile.expr @parts_of(%b, %hk, %queries, %k_pages, %block_table,
+      %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %first_keys, %total_lens, %window_left, %most, %pairs)
+      : i32, i32, i32, i32, i32, i32
+  %keys_each = tile.expr %of_piece * BLOCK_N : i32
   %shift = tile.expr @shift_in_whole(%b, %queries, %keys, %total_lens) : i32
   %first_key = tile.expr @first_key_of(%b, %first_keys) : i32
   %origin, %padding = tile.expr @padding_of(%b, %leftpad, %keys) : i32
@@ -269,91 +271,131 @@ tile.kernel @attention_decode_part
     scf.yield %rows : !q
   }
   %q_own, %scales = tile.expr @queries_of_products(%q_tile, %scale_all) : !q_m, !row
-  %is_first = tile.expr %part == 0 : i32
+  %listed = tile.param LISTED : i1
   %no_sinks = tile.constant minus_inf : !row
-  %sinks = tile.expr choose(SINKS, select(%is_first, map @sink_of_row(%h, iota(%c0, 0) : !row_i32), %no_sinks),
-      %no_sinks) : !row
-  %no_max, %no_sum, %no_o = tile.expr choose(SINKS, @before_keys_of(%sinks), @no_keys()) : !row, !row, !o
-
-  %tile_rows = tile.param BLOCK_M : i32
-  %max, %sum, %acc = tile.for_blocks %n in (%begin to %end
-          listed %list[%list_b, %list_h, %c0] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
-      against (%c0 to %tile_rows)
-      where @attends_of_cached(%offset, %b, %h, against, block, %shift, %window_left, %window_right)
-          when (MASKED)
-      keep %keep : !keep
-      iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
-    %k_token, %v_token = tile.expr @factors_of_tokens(%n, %keys, %b, %hk, %k_pages, %block_table, %k_scales, %v_scales)
-        : !by
-    %k_stored = tile.load %k[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
-    %v_stored = tile.load %v[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
-    %products_own = tile.expr @products_by_token(dot(%q_own, cast(%k_stored) : !k transpose_b) : !s, %k_token) : !s
-    %scales_own = tile.expr select(SCALED, expand(%scales, 1), full(%scale_all)) : !s
-    %rows = tile.iota %c0 dim 0 : !pos
-    %positions = tile.expr map @key_in_whole(iota(%n, 1) : !pos, %first_key) : !pos
-    %p, %max_new, %sum_new, %acc_kept = tile.expr @p_of_pairs(%products_own, %scales_own, %keep, %max_old, %sum_old,
-        %acc_old, %b, %h, %rows, %positions) : !s, !row, !row, !o
-    %acc_new = tile.expr dot(cast(@p_by_token(%p, %v_token) : !s) : !p, cast(%v_stored) : !v, %acc_kept) : !o
-    tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
-  }
-
-  %normal = tile.expr @without_unit(@output_of(%sum, %acc) : !o) : !o
-  %result = tile.expr select(DESCALE, %normal * full(cast(%v_descale[%b, %hk])), %normal) : !o
-  %lse_row = tile.expr @lse_with_sinks(%sinks, %max, %sum) : !row
-  // A sequence without keys has one part as well, without keys.
-  %is_whole = arith.cmpi sle, %blocks, %each : i32
-  scf.if %is_whole {
-    %rows = tile.expr select(%is_first, GROUP, 0) : i32
-    %o_group = tile.subview %o_part dim 1 from %h size %rows : !v_view
-    %lse_group = tile.subview %lse_part dim 1 from %h size %rows : !row_view
-    %o_tile = tile.cast %result : !o -> !o_t
-    scf.if %one_query {
-      tile.store %o_tile, %o_group[%a, 0, 0, 0] dims [1, 3] : !o_t, !v_view
-      tile.store %lse_row, %lse_group[%a, 0, 0] dims [1] : !row, !row_view
+  // Each piece begins without keys, so that its result does not depend on the number of pieces of an instance. Without
+  // FOLDS there is one, and the loop vanishes.
+  %max_none, %sum_none, %o_none = tile.expr @no_keys() : !row, !row, !o
+  %first_piece, %own_pieces = tile.expr @pieces_of_instance(%part, %pieces, %of_piece, %blocks) : i32, i32
+  %c1 = arith.constant 1 : i32
+  scf.for %i = %c0 to %own_pieces step %c1
+      iter_args(%max_before = %max_none, %sum_before = %sum_none, %o_before = %o_none) -> (!row, !row, !o) : i32 {
+    %piece = arith.addi %first_piece, %i : i32
+    %is_first = tile.expr %piece == 0 : i32
+    %blocks_before = arith.muli %piece, %of_piece : i32
+    %begin_of_part = tile.expr %first + %blocks_before * BLOCK_N : i32
+    %end_of_part = tile.expr min(%begin_of_part + %keys_each, %keys) : i32
+    // A part of a list may have any keys.
+    %begin = tile.expr select(LISTED, 0, %begin_of_part) : i32
+    %end = tile.expr select(LISTED, %keys, %end_of_part) : i32
+    %list_b, %list_h, %count = scf.if %listed -> (i32, i32, i32) {
+      %own_b, %own_h = tile.expr @list_of_keys(%b, %hk, %kv_num_blocks) : i32
+      %entries = tile.expr min(max(%blocks - %blocks_before, 0), %of_piece) : i32
+      scf.yield %own_b, %own_h, %entries : i32, i32, i32
     } else {
-      %o_heads = tile.reshape %o_tile : !o_t -> !o_t_heads
-      tile.store %o_heads, %o_group[%a, 0, 0, 0] : !o_t_heads, !v_view
-      %lse_heads = tile.reshape %lse_row : !row -> !row_heads
-      tile.store %lse_heads, %lse_group[%a, 0, 0] : !row_heads, !row_view
+      scf.yield %c0, %c0, %c0 : i32, i32, i32
     }
-  } else {
-    %rows = tile.expr select(%blocks > %blocks_before, GROUP, 0) : i32
-    %o_group = tile.subview %o_parts dim 1 from %h size %rows : !o_parts
-    %lse_group = tile.subview %lse_parts dim 1 from %h size %rows : !lse_parts
-    scf.if %one_query {
-      tile.store %result, %o_group[%b, 0, 0, %part, 0] dims [1, 4] : !o, !o_parts
-      tile.store %lse_row, %lse_group[%b, 0, 0, %part] dims [1] : !row, !lse_parts
+    %list = tile.subview %kv_indices dim 3 from %blocks_before size %count : !list_view
+    %sinks = tile.expr choose(SINKS, select(%is_first, map @sink_of_row(%h, iota(%c0, 0) : !row_i32), %no_sinks),
+        %no_sinks) : !row
+    %no_max, %no_sum, %no_o = tile.expr choose(SINKS, @before_keys_of(%sinks), @no_keys()) : !row, !row, !o
+
+    %tile_rows = tile.param BLOCK_M : i32
+    %max, %sum, %acc = tile.for_blocks %n in (%begin to %end
+            listed %list[%list_b, %list_h, %c0] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
+        against (%c0 to %tile_rows)
+        where @attends_of_cached(%offset, %b, %h, against, block, %shift, %window_left, %window_right)
+            when (MASKED)
+        keep %keep : !keep
+        iter_args(%max_old = %no_max : !row, %sum_old = %no_sum : !row, %acc_old = %no_o : !o) {
+      %k_token, %v_token = tile.expr @factors_of_tokens(%n, %keys, %b, %hk, %k_pages, %block_table, %k_scales,
+          %v_scales) : !by
+      %k_stored = tile.load %k[%n, %hk, 0] dims [0, 2] : !k_rows -> !k_stored
+      %v_stored = tile.load %v[%n, %hk, 0] dims [0, 2] : !v_rows -> !v_stored
+      %products_own = tile.expr @products_by_token(dot(%q_own, cast(%k_stored) : !k transpose_b) : !s, %k_token) : !s
+      %scales_own = tile.expr select(SCALED, expand(%scales, 1), full(%scale_all)) : !s
+      %rows = tile.iota %c0 dim 0 : !pos
+      %positions = tile.expr map @key_in_whole(iota(%n, 1) : !pos, %first_key) : !pos
+      %p, %max_new, %sum_new, %acc_kept = tile.expr @p_of_pairs(%products_own, %scales_own, %keep, %max_old, %sum_old,
+          %acc_old, %b, %h, %rows, %positions) : !s, !row, !row, !o
+      %acc_new = tile.expr dot(cast(@p_by_token(%p, %v_token) : !s) : !p, cast(%v_stored) : !v, %acc_kept) : !o
+      tile.yield %max_new, %sum_new, %acc_new : !row, !row, !o
+    }
+
+    %normal = tile.expr @without_unit(@output_of(%sum, %acc) : !o) : !o
+    %result = tile.expr select(DESCALE, %normal * full(cast(%v_descale[%b, %hk])), %normal) : !o
+    %lse_row = tile.expr @lse_with_sinks(%sinks, %max, %sum) : !row
+    // The results of the pieces up to this one.
+    %max_all, %sum_all, %o_all = tile.if FOLDS -> (!row, !row, !o) {
+      tile.yield @with_piece(%lse_row, %result, %max_before, %sum_before, %o_before) : !row, !row, !o
     } else {
-      %o_heads = tile.reshape %result : !o -> !o_heads
-      tile.store %o_heads, %o_group[%b, 0, 0, %part, 0] dims [1, 2, 4] : !o_heads, !o_parts
-      %lse_heads = tile.reshape %lse_row : !row -> !row_heads
-      tile.store %lse_heads, %lse_group[%b, 0, 0, %part] dims [1, 2] : !row_heads, !lse_parts
+      tile.yield %max_before, %sum_before, %o_before
     }
+    // A sequence without keys has one part as well, without keys.
+    %is_whole = arith.cmpi sle, %blocks, %each : i32
+    scf.if %is_whole {
+      %is_last = tile.expr %i + 1 == %own_pieces : i32
+      %is_result = tile.expr choose(FOLDS, %is_last, %is_first) : i1
+      %o_own = tile.expr choose(FOLDS, @output_of(%sum_all, %o_all), %result) : !o
+      %lse_own = tile.expr choose(FOLDS, %max_all + log(%sum_all), %lse_row) : !row
+      %rows = tile.expr select(%is_result, GROUP, 0) : i32
+      %o_group = tile.subview %o_part dim 1 from %h size %rows : !v_view
+      %lse_group = tile.subview %lse_part dim 1 from %h size %rows : !row_view
+      %o_tile = tile.cast %o_own : !o -> !o_t
+      scf.if %one_query {
+        tile.store %o_tile, %o_group[%a, 0, 0, 0] dims [1, 3] : !o_t, !v_view
+        tile.store %lse_own, %lse_group[%a, 0, 0] dims [1] : !row, !row_view
+      } else {
+        %o_heads = tile.reshape %o_tile : !o_t -> !o_t_heads
+        tile.store %o_heads, %o_group[%a, 0, 0, 0] : !o_t_heads, !v_view
+        %lse_heads = tile.reshape %lse_own : !row -> !row_heads
+        tile.store %lse_heads, %lse_group[%a, 0, 0] : !row_heads, !row_view
+      }
+    } else {
+      %rows = tile.expr select(%blocks > %blocks_before, GROUP, 0) : i32
+      %o_group = tile.subview %o_parts dim 1 from %h size %rows : !o_parts
+      %lse_group = tile.subview %lse_parts dim 1 from %h size %rows : !lse_parts
+      scf.if %one_query {
+        tile.store %result, %o_group[%b, 0, 0, %piece, 0] dims [1, 4] : !o, !o_parts
+        tile.store %lse_row, %lse_group[%b, 0, 0, %piece] dims [1] : !row, !lse_parts
+      } else {
+        %o_heads = tile.reshape %result : !o -> !o_heads
+        tile.store %o_heads, %o_group[%b, 0, 0, %piece, 0] dims [1, 2, 4] : !o_heads, !o_parts
+        %lse_heads = tile.reshape %lse_row : !row -> !row_heads
+        tile.store %lse_heads, %lse_group[%b, 0, 0, %piece] dims [1, 2] : !row_heads, !lse_parts
+      }
+    }
+    scf.yield %max_all, %sum_all, %o_all : !row, !row, !o
   }
 }
 
 tile.kernel @attention_decode_merge
     params(D, DV: int, T, CACHE: type, GROUP, ROWS: int, CAUSAL: enum in ["none", "top_left", "bottom_right"],
            WINDOW: flag, PAGE_ROWS: int, PACKED, LEFTPAD, LISTED, SHARD: flag,
-           RANKS, RANK_KEYS, PART_KEYS, PART_UNIT, BLOCK_N: int, let MERGE: int = 8, let PAIR_SHARE: int = 2,
-           let DVP: int = padded(DV), let ACC: type = accumulator(T))
+           RANKS, RANK_KEYS, SPLITS: int, FOLDS: flag, PART_KEYS, PART_UNIT, BLOCK_N: int, let MERGE: int = 8,
+           let PAIR_SHARE: int = 2, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !v_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_cache,
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %first_keys: !lengths when (SHARD),
-     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %window_left: i32)
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %shares: !lengths when (FOLDS),
+     %window_left: i32)
     grid(%h = dim(o, 1), %i = select(PACKED, dim(o_parts, 2), dim(o, 2)),
          %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
-  %most = tile.dim %o_parts, 3 : !o_parts
+  %most = tile.expr choose(FOLDS, dim(%shares, 0), dim(%o_parts, 3)) : i32
+  %room = tile.dim %o_parts, 3 : !o_parts
   %pairs = tile.expr select(PACKED, dim(%o_parts, 0), dim(%o, 0)) * dim(%k_pages, 2) : i32
-  %are_few, %o_first, %lse_first = tile.expr @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)
+  %are_few, %o_first, %lse_first = tile.expr @first_parts(%o_parts, %lse_parts, %b, %h, %i, %room, %pairs)
       : i1, !merged, !merged_row
   %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%o, 2)) : i32
   %hk = tile.expr %h / GROUP : i32
-  %keys, %first_key, %blocks, %each = tile.expr @parts_of(%b, %hk, %queries, %k_pages, %block_table, %seq_lens,
-      %leftpad, %kv_indices, %kv_num_blocks, %first_keys, %total_lens, %window_left, %most, %pairs) : i32, i32, i32, i32
+  %keys, %first_key, %blocks, %each, %pieces, %of_piece = tile.expr @parts_of(%b, %hk, %queries, %k_pages,
+      %block_table, %seq_lens, %leftpad, %kv_indices, %kv_num_blocks, %first_keys, %total_lens, %window_left, %most,
+      %pairs) : i32, i32, i32, i32, i32, i32
+  // A sequence that one instance attends has its result.
+  %blocks_of_parts = tile.expr choose(FOLDS, select(%blocks > %each, %blocks, 0), %blocks) : i32
   %max, %sum, %acc = tile.expr @merge_all_parts(%are_few, %o_first, %lse_first, %o_parts, %lse_parts, %b, %h, %i,
-      %blocks, %each) : !columns, !columns, !columns
+      %blocks_of_parts, %of_piece) : !columns, !columns, !columns
   %rows = tile.expr select(%blocks > %each, 1, 0) : i32
   %o_own = tile.subview %o dim 2 from %q_begin size %queries when (PACKED) : !v_view
   %lse_own = tile.subview %lse dim 2 from %q_begin size %queries when (PACKED) : !row_view

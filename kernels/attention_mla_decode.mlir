@@ -192,7 +192,7 @@ tile.kernel @attention_mla_decode_part
 
 tile.kernel @attention_mla_decode_merge
     params(D, DV: int, T: type, GROUP, PAGE_ROWS, PART_KEYS, PART_UNIT, PAIR_SHARE, BLOCK_M, BLOCK_N: int,
-           let MERGE: int = 8, let DVP: int = padded(DV), let ACC: type = accumulator(T))
+           let MERGE: int = 8, let FOLDS: flag = false, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths)
     grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {

@@ -360,8 +360,8 @@ tile.kernel @attention_mla_decode_bytes_part
 
 tile.kernel @attention_mla_decode_bytes_merge
     params(D: int, DV: int, T: type, CACHE: type, GROUP: int, PAGE_ROWS: int, PART_KEYS: int, PART_UNIT: int,
-           PAIR_SHARE: int, BLOCK_M: int, BLOCK_N: int, let MERGE: int = 8, let DVP: int = padded(DV),
-           let ACC: type = accumulator(T))
+           PAIR_SHARE: int, BLOCK_M: int, BLOCK_N: int, let MERGE: int = 8, let FOLDS: flag = false,
+           let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths)
     grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {

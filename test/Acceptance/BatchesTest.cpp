@@ -115,6 +115,10 @@ void expectBitsOfSequencesAlone(Type type, bool isDecode) {
       numbers.push_back(generator.integer(0, size));
     ServedCall call = pool.batchOf(numbers, generator);
     call.order = static_cast<PageOrder>(generator.integer(0, 5));
+    // Instances of one piece of a sequence, of two or three, or of all.
+    const int64_t partKeys[] = {1, 128, 256, 8192};
+    if (isDecode)
+      call.options.params = {{"PART_KEYS", std::to_string(partKeys[generator.integer(0, 4)])}};
     ForwardResult result = call.run();
     for (size_t b = 0; b < numbers.size(); ++b)
       for (auto member : {&ForwardResult::o, &ForwardResult::lse}) {
