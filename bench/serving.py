@@ -9,6 +9,8 @@ of each sequence or a few, and chunked prefill; and writing new keys and values 
     bench/serving.py --cases thirteen --sides paged,invariant --ratio paged/invariant
                                                          what the same bits in any batch cost, over 13 cases
     bench/serving.py --bundle D128=decode.twb            bundles that are compiled already; no tilewrightc needed
+    bench/serving.py --cases thirteen --against old=../before/kernels --sides old.pages16,pages16 --ratio old.pages16/pages16
+                                                         beside other kernels, in one process
 
 Cases: bf16, by name `B<sequences> S<keys>`, 64 query heads on 8 key heads of width 128 if the name has no others, and one
 query of each sequence if it has no rows; chunked prefill is `<sequences> x <new rows> on <keys before them>`. Masks are
@@ -24,8 +26,9 @@ have a cache of that type, with a factor for each sequence and key head. Sides:
     hnd64      pages of 64 rows, [pages, heads, rows, D]
     rows:2, pages64:4, ...   the same in as many parts of each sequence (SPLITS), whose results have the same bits in any batch
     cudnn      PyTorch's scaled_dot_product_attention by cuDNN, the keys in one piece; only for equal lengths, not in prefill
-    paged, invariant   Tilewright, pages of the rows that the case has (64, if its name has no others); invariant in as many
-               parts as fill the GPU with one sequence, the multiprocessors divided by the key heads, whatever the batch
+    paged, invariant   Tilewright, pages of the rows that the case has (64, if its name has no others); invariant in at most as
+               many pieces as fill the GPU with one sequence, the multiprocessors divided by the key heads, whatever the batch
+    old.paged, old.rows, ...   the same by the kernels that --against old=FOLDER names
     fa4        FlashAttention-4 over pages of 64 rows, also in prefill, if the package flash-attn-4 is installed
     fa3, fa3:16   FlashAttention-3 over pages of 64 or 16 rows, also in prefill, if flash_attn_interface can be imported
 
@@ -312,12 +315,12 @@ def bundle_names(case, page_rows, splits):
     return [f"{names[0]} S{splits}"] if splits else names
 
 
-def compile_command(tilewrightc, case, page_rows, splits, path):
+def compile_command(tilewrightc, case, page_rows, splits, path, kernels=KERNELS):
     """The command that compiles the code of a case into a bundle."""
     entry = Tilewright.entry(case)
-    return [tilewrightc or find_tool(), os.path.join(KERNELS, entry + ".mlir"),
+    return [tilewrightc or find_tool(), os.path.join(kernels, entry + ".mlir"),
             f"--{'kernel' if isinstance(case, Prefill) else 'program'}={entry}", "--quiet", "--emit=bundle", "--target=sm_90a",
-            "-o", path, *(f"--with={KERNELS}/mods/{modifier}.mlir" for modifier in case.modifiers),
+            "-o", path, *(f"--with={kernels}/mods/{modifier}.mlir" for modifier in case.modifiers),
             *(f"--param={text}" for text in Tilewright.params(case, page_rows, splits, True))]
 
 
@@ -327,18 +330,19 @@ class Tilewright:
     def __init__(self, torch, options):
         self.torch, self.options = torch, options
         self.library = Library(options.library or find_library())
-        self.bundles, self.kept = {}, []
+        self.bundles, self.kept, self.against = {}, [], ""
+        self.folders = {"": KERNELS} | {f"{name}.": folder for name, _, folder in (text.partition("=") for text in options.against)}
         for item in options.bundle:
             name, _, path = item.partition("=")
             self.bundles[name] = self.library.open(path)
 
     def bundle(self, case, page_rows, splits):
-        names = bundle_names(case, page_rows, splits)
+        names = [self.against + name for name in bundle_names(case, page_rows, splits)]
         for name in names:
             if name in self.bundles:
                 return self.bundles[name]
         self.bundles[names[0]] = self.compiled(
-            lambda path: compile_command(self.options.tilewrightc, case, page_rows, splits, path))
+            lambda path: compile_command(self.options.tilewrightc, case, page_rows, splits, path, self.folders[self.against]))
         return self.bundles[names[0]]
 
     def compiled(self, command):
@@ -447,6 +451,10 @@ def cudnn_call(torch, case, cache, out):
 
 def side_of(name, torch, ours, case, cache, out):
     form, _, splits = name.partition(":")
+    against, point, own = form.partition(".")
+    form, ours.against = (own, f"{against}.") if point else (form, "")
+    if ours.against not in ours.folders:
+        sys.exit(f"serving.py: side {name} needs --against {against}=FOLDER")
     splits = int(splits or 0)
     if form in ("dense", "chunks"):
         if not isinstance(case, Prefill):
@@ -524,8 +532,10 @@ def main():
     parser.add_argument("--bundle", action="append", default=[],
                         help="D<width>[ G<group> P<page rows>]=file.twb; prefill D<width> P<page rows, dense or before>=file.twb; for "
                         "decoding several rows, windows or modifiers <case> P<page rows>=file.twb; <program> H<heads>=file.twb; block_means=file.twb")
+    parser.add_argument("--against", action="append", default=[], metavar="NAME=FOLDER",
+                        help="other kernels, which sides NAME.paged and so on take; --bundle \"NAME.D128 ...=file.twb\" their code")
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--ratio", help="ONE/OTHER: also print the time of a side divided by that of another, in each case and in the "
+    parser.add_argument("--ratio", action="append", default=[], help="ONE/OTHER: also print the time of a side divided by that of another, in each case and in the "
                         "geometric mean")
     parser.add_argument("--json")
     parser.add_argument("--library")
@@ -550,8 +560,8 @@ def main():
             results[name] = run()
             ours.kept.clear()
             torch.cuda.empty_cache()
-    if options.ratio:
-        print_ratios(results, options.ratio)
+    for names in options.ratio:
+        print_ratios(results, names)
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cases": results}, file, indent=1)

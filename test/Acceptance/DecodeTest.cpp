@@ -93,15 +93,23 @@ struct DecodeShape {
   Window window;
 };
 
+/// Odd numbers of pieces have an instance each, whose results a launch merges. How many instances
+/// attend the others follows from the batch.
+void addPieces(Params &params, int64_t splits) {
+  params.emplace_back("SPLITS", std::to_string(splits));
+  if (splits > 1 && splits % 2 == 1)
+    params.emplace_back("PART_KEYS", "1");
+}
+
 /// `options`: parameters, files and captures in addition to those of the arrays.
 ForwardResult runDecode(const DecodeArrays &arrays, Type type, int64_t group, int64_t pageRows,
                         int64_t splits, const CallOptions &options = {}) {
   const AttentionProblem &problem = arrays.problem;
   const PagedKeys &keys = arrays.keys;
   Params params = attentionParams(problem, type);
-  for (auto [name, value] :
-       {std::pair("GROUP", group), {"PAGE_ROWS", pageRows}, {"SPLITS", splits}})
+  for (auto [name, value] : {std::pair("GROUP", group), {"PAGE_ROWS", pageRows}})
     params.emplace_back(name, std::to_string(value));
+  addPieces(params, splits);
   params.insert(params.end(), options.params.begin(), options.params.end());
   KernelCall call("attention_decode", params, options.with);
   call.integer("window_left", problem.window.left);
@@ -596,8 +604,9 @@ ForwardResult runInOnePiece(const AttentionProblem &problem, Type type,
                             const AttentionInputs &inputs, int64_t group, int64_t rows,
                             int64_t splits, const Params &more = {}) {
   Params params = attentionParams(problem, type);
-  for (auto [name, value] : {std::pair("GROUP", group), {"ROWS", rows}, {"SPLITS", splits}})
+  for (auto [name, value] : {std::pair("GROUP", group), {"ROWS", rows}})
     params.emplace_back(name, std::to_string(value));
+  addPieces(params, splits);
   params.insert(params.end(), more.begin(), more.end());
   KernelCall call("attention_decode", params);
   ElementType element = elementType(type);

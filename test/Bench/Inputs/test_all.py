@@ -198,6 +198,17 @@ class ServingTest(unittest.TestCase):
         self.assertEqual({case.page_rows for case in serving.THIRTEEN[:12]}, {64})
         self.assertEqual(serving.bundle_names(serving.THIRTEEN[-1], 16, 4), ["D128 G8 P16 S4"])
 
+    def test_other_kernels_have_sides_of_their_own(self):
+        command = serving.compile_command("tilewrightc", serving.CASES[12], 64, 0, "a.twb", "before")
+        self.assertEqual(command[1], os.path.join("before", "attention_decode.mlir"))
+        ours = types.SimpleNamespace(folders={"": "now", "old.": "before"}, against="")
+        ours.call = lambda *arguments, splits: (ours.against, *arguments[3:], splits)
+        case = serving.CASES[0]
+        self.assertEqual(serving.side_of("old.pages16:4", None, ours, case, None, None), ("old.", 16, False, 4))
+        self.assertEqual(serving.side_of("paged", None, ours, case, None, None), ("", 64, 0))
+        with self.assertRaisesRegex(SystemExit, "side older.rows needs --against older=FOLDER"):
+            serving.side_of("older.rows", None, ours, case, None, None)
+
     def test_ratios(self):
         results = {"a": {"paged": {"us": 1.0}, "invariant": {"us": 2.0}}, "b": {"paged": {"us": 2.0}, "invariant": {"us": 1.0}},
                    "c": {"paged": {"us": 1.0}}}
