@@ -112,8 +112,16 @@ tile.program @attention_decode
            let PAYS: flag = BLOCKS * max(2 * PAIRS, multiprocessors()) >
                ceildiv(BLOCKS, EVEN) * max(2 * PAIRS * EVEN, multiprocessors()) + 4 * multiprocessors(),
            let FAST: int = select(PAYS, max(EVEN, LONG_PARTS), LONG_PARTS),
-           let PARTS: int = min(BLOCKS, select(FOLDS, min(SPLITS, FAST), select(SPLITS > 0, SPLITS, FAST))),
-           let PIECES: int = select(FOLDS, select(PARTS > 1, min(BLOCKS, SPLITS), 1), PARTS))
+           let MOST: int = min(BLOCKS, select(FOLDS, min(SPLITS, FAST), select(SPLITS > 0, SPLITS, FAST))),
+           // The same for the keys that a window leaves. The size of workspaces does not depend on it.
+           let KEPT: int = select(window_left >= 0, min(window_left + ROWS, ATTENDED), ATTENDED),
+           let KEPT_BLOCKS: int = max(ceildiv(KEPT, PART_UNIT), 1),
+           let KEPT_PARTS: int = max(min(ceildiv(KEPT, SHARE_KEYS), ceildiv(4 * multiprocessors(), PAIRS)), 1),
+           let KEPT_PAYS: flag = KEPT_BLOCKS * max(2 * PAIRS, multiprocessors()) >
+               ceildiv(KEPT_BLOCKS, EVEN) * max(2 * PAIRS * EVEN, multiprocessors()) + 4 * multiprocessors(),
+           let PARTS: int = select(and(WINDOW, or(SPLITS == 0, FOLDS)),
+                                   min(MOST, select(KEPT_PAYS, max(EVEN, KEPT_PARTS), KEPT_PARTS)), MOST),
+           let PIECES: int = select(FOLDS, select(MOST > 1, min(BLOCKS, SPLITS), 1), MOST))
     require(D <= 256, DV <= 256, or(bits(CACHE) == 8, CACHE == T), GROUP >= 1, GROUP * ROWS <= 128, SPLITS >= 0,
             PART_KEYS >= 1,
             dim(q, 1) == GROUP * dim(k_pages, 2), or(PACKED, dim(q, 2) <= ROWS),
@@ -144,12 +152,12 @@ tile.program @attention_decode
      %window_left, %window_right: i32 = -1) {
   %o_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PIECES, DV] : !o_parts
   %lse_parts = tile.workspace [SEQUENCES, dim(q, 1), QUERIES, PIECES] : !lse_parts
-  // Has as many elements as a sequence has instances; none is read.
-  %shares = tile.workspace [select(FOLDS, PARTS, 0)] : !lengths
+  // Without elements: its extent is the number of instances that share a sequence.
+  %shares = tile.workspace [PARTS, 0] : !table
   tile.launch @attention_decode_part(o_parts = %o_parts, lse_parts = %lse_parts, shares = %shares)
-      with (PART_KEYS = SHARE_KEYS) : !o_parts, !lse_parts, !lengths
+      with (PART_KEYS = SHARE_KEYS) : !o_parts, !lse_parts, !table
   tile.launch @attention_decode_merge(o_parts = %o_parts, lse_parts = %lse_parts, shares = %shares)
-      with (PART_KEYS = SHARE_KEYS) when (PARTS > 1) : !o_parts, !lse_parts, !lengths
+      with (PART_KEYS = SHARE_KEYS) when (PARTS > 1) : !o_parts, !lse_parts, !table
 }
 
 // The element of the arrays in which the queries of sequence b are, the first of them and their number: none if they
@@ -227,18 +235,19 @@ tile.kernel @attention_decode_part
            let MASKED: flag = or(or(or(WINDOW, and(LEFTPAD, PAGE_ROWS > 0)), replaced("mask_mod")),
                or(CAUSAL == "top_left", and(CAUSAL == "bottom_right", ROWS > 1))),
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
+    require(same_dims(v_pages, k_pages, 0, 1, 2))
     (%q: !qk_view, %k_pages: !k_cache, %v_pages: !v_cache, %o: !v_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %k_descale, %v_descale: !factors when (DESCALE),
      %k_scales, %v_scales: !factors when (BY_TOKEN), %first_keys: !lengths when (SHARD),
-     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %shares: !lengths when (FOLDS), %scale: !acc,
-     %window_left, %window_right: i32)
-    grid(%part = select(FOLDS, dim(shares, 0), dim(o_parts, 3)), %hk = dim(k_pages, 2),
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %shares: !table when (or(FOLDS, WINDOW)),
+     %scale: !acc, %window_left, %window_right: i32)
+    grid(%part = select(or(FOLDS, WINDOW), dim(shares, 0), dim(o_parts, 3)), %hk = dim(k_pages, 2),
          %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
     attributes {tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
-  %most = tile.expr choose(FOLDS, dim(%shares, 0), dim(%o_parts, 3)) : i32
+  %most = tile.expr choose(or(FOLDS, WINDOW), dim(%shares, 0), dim(%o_parts, 3)) : i32
   %sequences = tile.expr select(PACKED, dim(%o_parts, 0), dim(%q, 0)) : i32
   %a, %q_begin, %queries = tile.expr @queries_of(%b, %cu_seqlens_q, dim(%q, 2)) : i32
   %q_part = tile.subview %q dim 2 from %q_begin size %queries when (PACKED) : !qk_view
@@ -378,11 +387,11 @@ tile.kernel @attention_decode_merge
      %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),
      %leftpad: !lengths when (LEFTPAD), %kv_indices: !list_view when (LISTED),
      %kv_num_blocks: !count_view when (LISTED), %first_keys: !lengths when (SHARD),
-     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %shares: !lengths when (FOLDS),
+     %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %shares: !table when (or(FOLDS, WINDOW)),
      %window_left: i32)
     grid(%h = dim(o, 1), %i = select(PACKED, dim(o_parts, 2), dim(o, 2)),
          %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
-  %most = tile.expr choose(FOLDS, dim(%shares, 0), dim(%o_parts, 3)) : i32
+  %most = tile.expr choose(or(FOLDS, WINDOW), dim(%shares, 0), dim(%o_parts, 3)) : i32
   %room = tile.dim %o_parts, 3 : !o_parts
   %pairs = tile.expr select(PACKED, dim(%o_parts, 0), dim(%o, 0)) * dim(%k_pages, 2) : i32
   %are_few, %o_first, %lse_first = tile.expr @first_parts(%o_parts, %lse_parts, %b, %h, %i, %room, %pairs)

@@ -8,8 +8,8 @@
 // of parts.mlir), by the same operations in the same order. So the number of pieces of an instance may depend on the
 // batch.
 //
-// A kernel that links this file declares SPLITS, the most pieces of a sequence, and FOLDS, without which an instance has
-// one piece; BLOCK_M and DVP.
+// A kernel that links this file declares SPLITS, the most pieces of a sequence, and FOLDS, without which an instance
+// has one piece; BLOCK_M and DVP.
 
 tile.link "types.mlir"
 

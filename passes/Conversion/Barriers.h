@@ -15,6 +15,8 @@ namespace tilewright::tgpu {
 void byOneThread(KernelEmitter &e, llvm::function_ref<void()> body);
 /// The address of the barrier for a use of a ring.
 mlir::Value getBarrier(KernelEmitter &e, mlir::Value barriers, mlir::Value use);
+/// Before the acquire of a slot: reads what the copy to it needs (EmitTma.cpp).
+void readPagesAhead(KernelEmitter &e, AcquireOp acquire);
 
 } // namespace tilewright::tgpu
 

@@ -178,6 +178,7 @@ static void emitWait(KernelEmitter &e, WaitOp op) {
 }
 
 static void emitAcquire(KernelEmitter &e, AcquireOp op) {
+  readPagesAhead(e, op);
   waitFor(e, op.getBarriers(), e.getScalar(op.getUse()), /*forRelease=*/true);
 }
 

@@ -127,6 +127,33 @@ static void issueLoad(KernelEmitter &e, TmaLoadOp op, Value buffer, Value map, V
   e.b.inlineAsm(name + text + ";", constraints + ",~{memory}", nullptr, operands);
 }
 
+/// Reads the numbers of the pages of a load before the acquire of its slot: while this thread waits
+/// for the slot, they are on their way.
+void tgpu::readPagesAhead(KernelEmitter &e, AcquireOp acquire) {
+  TmaLoadOp load;
+  for (Operation *op = acquire->getNextNode();
+       op && !load && !isa<AcquireOp>(op) && op->getNumRegions() == 0; op = op->getNextNode())
+    load = dyn_cast<TmaLoadOp>(op);
+  if (!load || !load.getPages() || !e.isOneThread)
+    return;
+  auto isKnown = [&](Value value) {
+    Operation *definition = value.getDefiningOp();
+    return !definition || definition->getBlock() != acquire->getBlock() ||
+           definition->isBeforeInBlock(acquire);
+  };
+  auto mapType = cast<TensorMapType>(load.getMap().getType());
+  auto type = cast<SharedType>(load.getBuffer().getType());
+  const layout::SharedLayout *shared = e.getLayout(load, type);
+  if (!shared || !isKnown(load.getPages()) || !llvm::all_of(load.getIndices(), isKnown))
+    return;
+  int64_t boxRows = mapType.getBox()[1], boxes = shared->rows() / boxRows;
+  PagedRows pages(e, load.getPages().getDefiningOp<tile::PagedOp>());
+  Value first = getIndices(e, load.getIndices(), load.getStaticIndices())[1];
+  PagedBoxes found(pages, first, boxRows, boxes);
+  if (boxes > 1 && found.areKept())
+    found.readAll();
+}
+
 /// Boxes of rows of pages, through the ragged map of the pool.
 static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
   ThreadBuilder &b = e.b;
@@ -140,27 +167,41 @@ static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
   Values index = getIndices(e, op.getIndices(), op.getStaticIndices());
   Value buffer = getWindowAddress(b, e.getScalar(op.getBuffer())), map = e.getScalar(op.getMap());
   Value full = getBarrier(e, op.getBarriers(), e.getScalar(op.getUse()));
-  byOneThread(e, [&] {
+  int64_t boxes = shared->rows() / boxRows;
+  auto issueBox = [&](int64_t number, Value begin, Value size) {
+    int64_t row = number * boxRows;
+    for (int64_t col = 0; col < shared->cols(); col += boxCols) {
+      Values at = index;
+      at[1] = arith::SubIOp::create(b, b.i32(runtime::raggedBound), size);
+      at.back() = b.add(at.back(), b.i32(col));
+      issueLoad(e, op, getBoxAddress(b, *shared, buffer, row, col), map, full,
+                getCoordinates(mapType, at, {b.i32(runtime::raggedBound), b.add(begin, size)}));
+    }
+  };
+  auto issueAny = [&](PagedBoxes found) {
     // Several numbers of pages are on their way before the first is used.
     constexpr int64_t mostAhead = 4;
-    int64_t boxes = shared->rows() / boxRows;
-    PagedBoxes found(pages, index[1], boxRows, boxes);
     SmallVector<PagedBoxes::Box> places;
     for (int64_t number = 0; number < boxes; ++number) {
       for (int64_t ahead = number;
            number % mostAhead == 0 && ahead < std::min(number + mostAhead, boxes); ++ahead)
         places.push_back(found.next());
       auto [page, rowOfPage, size] = places[number];
-      Value begin = b.add(b.mul(page, pages.getRowsOfPage()), rowOfPage);
-      int64_t row = number * boxRows;
-      for (int64_t col = 0; col < shared->cols(); col += boxCols) {
-        Values at = index;
-        at[1] = arith::SubIOp::create(b, b.i32(runtime::raggedBound), size);
-        at.back() = b.add(at.back(), b.i32(col));
-        issueLoad(e, op, getBoxAddress(b, *shared, buffer, row, col), map, full,
-                  getCoordinates(mapType, at, {b.i32(runtime::raggedBound), b.add(begin, size)}));
-      }
+      issueBox(number, b.add(b.mul(page, pages.getRowsOfPage()), rowOfPage), size);
     }
+  };
+  byOneThread(e, [&] {
+    PagedBoxes found(pages, index[1], boxRows, boxes);
+    if (boxes == 1 || !found.areKept())
+      return issueAny(found);
+    // All but the last block of a sequence: a box takes a product and its coordinates.
+    auto branch = scf::IfOp::create(b, found.readAll(), /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(branch.thenBlock()->getTerminator());
+    for (int64_t number = 0; number < boxes; ++number)
+      issueBox(number, b.mul(found.getNumber(number), pages.getRowsOfPage()), b.i32(boxRows));
+    b.setInsertionPoint(branch.elseBlock()->getTerminator());
+    issueAny(found);
   });
   return success();
 }

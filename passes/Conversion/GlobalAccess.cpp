@@ -127,11 +127,17 @@ Value PagedRows::getOffset(const Place &place) const {
                b.mul(b.toI64(place.row), pool.strides[1]));
 }
 
+/// The numbers of the pages of some boxes.
+struct tgpu::ReadNumbers {
+  SmallVector<Value> pages;
+  Value areWhole; ///< of PagedBoxes::readAll
+};
+
 namespace {
 /// Numbers of pages that a block of code has read, by what determines them.
-struct ReadNumbers {
+struct NumbersOfBlocks {
   using Key = std::pair<Block *, std::vector<std::pair<void *, int64_t>>>;
-  std::map<Key, SmallVector<Value>> numbers;
+  std::map<Key, ReadNumbers> numbers;
 };
 } // namespace
 
@@ -144,7 +150,7 @@ static bool mayKeepNumbers(KernelEmitter &e, int64_t count) {
 }
 
 PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox, int64_t boxes)
-    : rows(rows), b(rows.e.b), rowsOfBox(rowsOfBox), row(first), rowOfPage(first) {
+    : rows(rows), b(rows.e.b), rowsOfBox(rowsOfBox), row(first), rowOfPage(first), boxes(boxes) {
   KernelEmitter &e = rows.e;
   tile::PagedOp op = rows.op;
   Value rowsOfPage = rows.pool.extents[1];
@@ -155,17 +161,9 @@ PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox, int64_t 
     return;
   }
   View table = getView(e, op.getTable());
-  Value number = arith::DivUIOp::create(b, first, rowsOfPage);
-  rowOfPage = arith::SubIOp::create(b, first, b.mul(number, rowsOfPage));
-  Values indices;
-  for (Value index : op.getTableIndices())
-    indices.push_back(e.getScalar(index));
   Value exists;
-  for (auto [index, extent] : llvm::zip(indices, table.extents))
-    exists = b.conjunction(exists, b.less(index, extent));
-  indices.push_back(number);
-  address = getElementPlace(b, table, indices).address;
-  distance = b.mul(table.strides.back(), b.i64(table.bytes));
+  for (auto [index, extent] : llvm::zip(op.getTableIndices(), table.extents))
+    exists = b.conjunction(exists, b.less(e.getScalar(index), extent));
   Value room = b.mul(b.toU64(table.extents.back()), b.toU64(rowsOfPage));
   Value end = arith::MinUIOp::create(b, room, b.toU64(rows.size));
   limit = arith::TruncIOp::create(b, b.getI32Type(), end);
@@ -173,27 +171,81 @@ PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox, int64_t 
     limit = arith::SelectOp::create(b, exists, limit, b.i32(0));
   if (!mayKeepNumbers(e, boxes))
     return;
-  ReadNumbers::Key key{b.getInsertionBlock(), {}};
-  for (Value value : Values{op.getTable(), op.getSize(), first, rowsOfPage})
+  NumbersOfBlocks::Key key{b.getInsertionBlock(), {}};
+  for (Value value : Values{op.getTable(), op.getSize(), first, rowsOfPage, rows.pool.extents[0]})
     key.second.emplace_back(value.getAsOpaquePointer(), rowsOfBox);
   for (Value index : op.getTableIndices())
     key.second.emplace_back(e.getScalar(index).getAsOpaquePointer(), 0);
-  numbers = &e.state<ReadNumbers>().numbers[key];
+  kept = &e.state<NumbersOfBlocks>().numbers[key];
+}
+
+void PagedBoxes::findFirst(Value rowsOfPage) {
+  KernelEmitter &e = rows.e;
+  tile::PagedOp op = rows.op;
+  View table = getView(e, op.getTable());
+  Value number = arith::DivUIOp::create(b, row, rowsOfPage);
+  rowOfPage = arith::SubIOp::create(b, row, b.mul(number, rowsOfPage));
+  Values indices;
+  for (Value index : op.getTableIndices())
+    indices.push_back(e.getScalar(index));
+  indices.push_back(number);
+  address = getElementPlace(b, table, indices).address;
+  distance = b.mul(table.strides.back(), b.i64(table.bytes));
+}
+
+Value PagedBoxes::getNumber(int64_t box) const { return kept->pages[box]; }
+
+Value PagedBoxes::readNumber(Value inside) {
+  return loadGlobal(b, address, inside, getView(rows.e, rows.op.getTable()).element, 1).front();
+}
+
+Value PagedBoxes::readAll() {
+  if (kept->areWhole)
+    return kept->areWhole;
+  // No row is beyond the end, and no page has several boxes: then neither numbers nor boxes need
+  // comparisons of their own, and no division finds the first number.
+  Value isEach = b.conjunction(b.equal(rows.pool.extents[1], b.i32(rowsOfBox)),
+                               b.less(b.add(row, b.i32(boxes * rowsOfBox - 1)), limit));
+  SmallVector<Type> types(boxes, b.getI32Type());
+  auto branch = scf::IfOp::create(b, types, isEach, /*withElseRegion=*/true);
+  PagedBoxes pagesOfBoxes = *this, others = *this;
+  others.kept = nullptr;
+  auto inRegion = [&](Region &region, llvm::function_ref<Value()> read) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(&region.front());
+    Values pages;
+    for (int64_t box = 0; box < boxes; ++box)
+      pages.push_back(read());
+    scf::YieldOp::create(b, pages);
+  };
+  inRegion(branch.getThenRegion(), [&] {
+    if (pagesOfBoxes.address)
+      pagesOfBoxes.address = b.advance(pagesOfBoxes.address, pagesOfBoxes.distance);
+    else
+      pagesOfBoxes.findFirst(b.i32(rowsOfBox));
+    return pagesOfBoxes.readNumber(nullptr);
+  });
+  inRegion(branch.getElseRegion(), [&] { return others.next().page; });
+  kept->pages.assign(branch.result_begin(), branch.result_end());
+  Value most = kept->pages.front();
+  for (Value page : ArrayRef(kept->pages).drop_front())
+    most = arith::MaxUIOp::create(b, most, page);
+  return kept->areWhole = b.conjunction(isEach, b.less(most, rows.pool.extents[0]));
 }
 
 PagedBoxes::Box PagedBoxes::next() {
   KernelEmitter &e = rows.e;
   tile::PagedOp op = rows.op;
+  if (op.getTable() && !address)
+    findFirst(rows.pool.extents[1]);
   Box box;
   box.row = rowOfPage;
   Value inside = b.less(row, limit);
   if (op.getTable()) {
-    bool isKnown = numbers && count < numbers->size();
-    box.page = isKnown
-                   ? (*numbers)[count]
-                   : loadGlobal(b, address, inside, getView(e, op.getTable()).element, 1).front();
-    if (numbers && !isKnown)
-      numbers->push_back(box.page);
+    bool isKnown = kept && count < kept->pages.size();
+    box.page = isKnown ? kept->pages[count] : readNumber(inside);
+    if (kept && !isKnown)
+      kept->pages.push_back(box.page);
     ++count;
     inside = b.conjunction(inside, b.less(box.page, rows.pool.extents[0]));
   } else {

@@ -60,6 +60,8 @@ private:
   mlir::Value size, rowsBetweenPages;
 };
 
+struct ReadNumbers;
+
 /// Boxes of rows that lie together, one after the other. Rows of a page are a multiple of those of
 /// a box, so that a division finds the first box, and comparisons the others. The numbers of pages
 /// are read once for the same boxes of two pools, such as those of keys and values, if constraints
@@ -75,16 +77,28 @@ public:
   };
   /// Reads the number of the page.
   Box next();
+  /// Whether all numbers may be read ahead of their use, and are kept.
+  bool areKept() const { return kept; }
+  /// Before the first `next`: reads all numbers, unless they were read. Returns whether each box is
+  /// a whole page that exists, so that it has `rowsOfBox` rows from the first row of a page on.
+  mlir::Value readAll();
+  /// The number of the page of a box that was read.
+  mlir::Value getNumber(int64_t box) const;
 
 private:
+  /// Divides, which only the boxes of a page in several ones need.
+  void findFirst(mlir::Value rowsOfPage);
+  mlir::Value readNumber(mlir::Value inside);
+
   PagedRows &rows;
   ThreadBuilder &b;
   int64_t rowsOfBox;
   mlir::Value row, limit; ///< of the sequence: this row, and the first that has no page
   mlir::Value rowOfPage;
   mlir::Value address, distance; ///< of the number of the page, and between two numbers, in bytes
-  llvm::SmallVector<mlir::Value> *numbers = nullptr; ///< of pages, that were read
-  size_t count = 0;                                  ///< boxes so far
+  int64_t boxes;
+  ReadNumbers *kept = nullptr; ///< of pages, that were read
+  size_t count = 0;            ///< boxes so far
 };
 
 /// The start of a tile in a view, and the dimensions of the view that it covers.
