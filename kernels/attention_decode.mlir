@@ -344,21 +344,22 @@ tile.kernel @attention_decode_part
     %is_whole = arith.cmpi sle, %blocks, %each : i32
     scf.if %is_whole {
       %is_last = tile.expr %i + 1 == %own_pieces : i32
-      %is_result = tile.expr choose(FOLDS, %is_last, %is_first) : i1
-      %o_own = tile.expr choose(FOLDS, @output_of(%sum_all, %o_all), %result) : !o
-      %lse_own = tile.expr choose(FOLDS, %max_all + log(%sum_all), %lse_row) : !row
-      %rows = tile.expr select(%is_result, GROUP, 0) : i32
-      %o_group = tile.subview %o_part dim 1 from %h size %rows : !v_view
-      %lse_group = tile.subview %lse_part dim 1 from %h size %rows : !row_view
-      %o_tile = tile.cast %o_own : !o -> !o_t
-      scf.if %one_query {
-        tile.store %o_tile, %o_group[%a, 0, 0, 0] dims [1, 3] : !o_t, !v_view
-        tile.store %lse_own, %lse_group[%a, 0, 0] dims [1] : !row, !row_view
-      } else {
-        %o_heads = tile.reshape %o_tile : !o_t -> !o_t_heads
-        tile.store %o_heads, %o_group[%a, 0, 0, 0] : !o_t_heads, !v_view
-        %lse_heads = tile.reshape %lse_own : !row -> !row_heads
-        tile.store %lse_heads, %lse_group[%a, 0, 0] : !row_heads, !row_view
+      scf.if %is_last {
+        %o_own = tile.expr choose(FOLDS, @output_of(%sum_all, %o_all), %result) : !o
+        %lse_own = tile.expr choose(FOLDS, %max_all + log(%sum_all), %lse_row) : !row
+        %rows = tile.expr choose(FOLDS, GROUP, select(%is_first, GROUP, 0)) : i32
+        %o_group = tile.subview %o_part dim 1 from %h size %rows : !v_view
+        %lse_group = tile.subview %lse_part dim 1 from %h size %rows : !row_view
+        %o_tile = tile.cast %o_own : !o -> !o_t
+        scf.if %one_query {
+          tile.store %o_tile, %o_group[%a, 0, 0, 0] dims [1, 3] : !o_t, !v_view
+          tile.store %lse_own, %lse_group[%a, 0, 0] dims [1] : !row, !row_view
+        } else {
+          %o_heads = tile.reshape %o_tile : !o_t -> !o_t_heads
+          tile.store %o_heads, %o_group[%a, 0, 0, 0] : !o_t_heads, !v_view
+          %lse_heads = tile.reshape %lse_own : !row -> !row_heads
+          tile.store %lse_heads, %lse_group[%a, 0, 0] : !row_heads, !row_view
+        }
       }
     } else {
       %rows = tile.expr select(%blocks > %blocks_before, GROUP, 0) : i32
