@@ -201,6 +201,7 @@ static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
     for (int64_t number = 0; number < boxes; ++number)
       issueBox(number, b.mul(found.getNumber(number), pages.getRowsOfPage()), b.i32(boxRows));
     b.setInsertionPoint(branch.elseBlock()->getTerminator());
+    pages.hideExtents();
     issueAny(found);
   });
   return success();

@@ -133,6 +133,12 @@ struct tgpu::ReadNumbers {
   Value areWhole; ///< of PagedBoxes::readAll
 };
 
+void PagedRows::hideExtents() {
+  for (int64_t dim : {0, 1})
+    pool.extents[dim] =
+        e.b.inlineAsm("mov.b32 $0, $1;", "=r,r", e.b.getI32Type(), {pool.extents[dim]});
+}
+
 namespace {
 /// Numbers of pages that a block of code has read, by what determines them.
 struct NumbersOfBlocks {

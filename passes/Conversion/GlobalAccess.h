@@ -51,6 +51,9 @@ public:
   mlir::Value getOffset(const Place &place) const;
   /// How many rows a page is after the one before it, i32, if it is a whole number.
   mlir::Value getRowsOfPage() const { return rowsBetweenPages; }
+  /// In a branch that is seldom taken: what follows from the size of the pool is computed in it.
+  /// ptxas would move divisions and comparisons in front of it.
+  void hideExtents();
 
 private:
   friend class PagedBoxes;
