@@ -37,7 +37,8 @@ def TileLink : Pass<"tile-link", "::mlir::ModuleOp"> {
 
     Then what authors may write shorter becomes what it stands for: each `tile.expr` and each statement with formulas
     (`tile.if`, `tile.for`, `tile.yield`, `tile.store`) the operations of these, a `tile.subview` of several views one
-    of each, one with a condition a choice of views, and arguments that a launch passes by name those by position.
+    of each, one with a condition a choice of views, a `tile.fill` the launch of a kernel that it adds, and arguments
+    that a launch passes by name those by position.
 
     Finally the pass checks what linking can break: functions must not be recursive, and every function that is used
     must have a body.

@@ -400,9 +400,9 @@ LogicalResult ProgramOp::verify() {
                          getArgDefaultsAttr(), getArgConditionsAttr(), nullptr, nullptr)))
     return failure();
   for (Operation &op : getBody().front()) {
-    if (!isa<WorkspaceOp, LaunchOp, CallOp, ReturnOp>(op))
-      return op.emitError() << "a program may contain only tile.workspace, tile.launch and "
-                               "tile.call, but got "
+    if (!isa<WorkspaceOp, LaunchOp, FillOp, CallOp, ReturnOp>(op))
+      return op.emitError() << "a program may contain only tile.workspace, tile.launch, tile.fill "
+                               "and tile.call, but got "
                             << op.getName() << "; compute in a kernel";
     if (isa<ReturnOp>(op) && &op != &getBody().front().back())
       return op.emitOpError("must be the last operation of a program; move it to the end");
@@ -512,6 +512,20 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return checkExprKind(*this, getConditionAttr(), &caller, ExprScope::Launch,
                          "the condition of a launch", ExprKind::Flag);
   return success();
+}
+
+LogicalResult FillOp::verify() {
+  auto type = cast<ViewType>(getView().getType());
+  if (type.getRank() == 0)
+    return emitOpError() << "must have a view with dimensions, but got " << type
+                         << "; store its element in a kernel";
+  if (failed(verifyNumber(*this, getValue(), getElementType(type))))
+    return failure();
+  Signature signature(getOperation()->getParentOp());
+  if (!getConditionAttr())
+    return success();
+  return checkExprKind(*this, getConditionAttr(), &signature, ExprScope::Launch,
+                       "the condition of a fill", ExprKind::Flag);
 }
 
 //===----------------------------------------------------------------------===//

@@ -85,7 +85,7 @@ def Tile_ProgramOp : Tile_Op<"program", [
     OpAsmOpInterface, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "an operation as a list of launches with its workspace";
   let description = [{
-    Parameters and arguments as for a kernel. The body holds `tile.workspace`, `tile.launch`, `tile.call`
+    Parameters and arguments as for a kernel. The body holds `tile.workspace`, `tile.launch`, `tile.fill`, `tile.call`
     and, at its end, `tile.return` only; launches run in order, each seeing what those before it wrote.
 
     A parameter declared by `let` may read arguments and the device; then each launch of the program computes it.
@@ -192,6 +192,37 @@ def Tile_LaunchOp : Tile_Op<"launch", [
   let assemblyFormat = [{
     $kernel `(` custom<LaunchArguments>($args, $arg_names) `)` custom<WithClause>($with_names, $with_values)
     custom<WhenClause>($condition) attr-dict `` custom<ArgumentTypes>(ref($args), type($args))
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_FillOp : Tile_Op<"fill", [HasParent<"ProgramOp">]> {
+  let summary = "sets all elements of an argument or workspace of a program";
+  let description = [{
+    Stands for the launch of a kernel that stores the value into each element of the view, whatever its strides are
+    (tile-link). If the condition of `when` is false, or the argument was left out, nothing is stored. A workspace that
+    is only to begin with a value has `fill` itself, which needs no launch.
+
+    Preconditions: none.
+
+    Postconditions: all elements of the view have the value, for the launches that follow.
+
+    Examples:
+    ```mlir
+    tile.fill %dq, 0.0
+    tile.fill %largest, minus_inf when (MAXIMA) : !tile.view<[?, ?, D], f32>
+    ```
+
+    Errors:
+    - those of `tile.constant` of the elements
+    - a condition that names no parameter or argument of the program
+  }];
+  let arguments = (ins
+    Tile_AnyView:$view,
+    AnyAttrOf<[F64Attr, I64Attr]>:$value,
+    OptionalAttr<Tile_ExprAttr>:$condition);
+  let assemblyFormat = [{
+    $view `,` custom<FillValue>($value, $condition, ref($view), type($view)) attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -205,7 +205,8 @@ ParseResult parseSplatType(OpAsmParser &parser, Type &tile, Type &scalar) {
 }
 void printSplatType(OpAsmPrinter &printer, Operation *, Type tile, Type) { printer << tile; }
 
-ParseResult parseLiteral(OpAsmParser &parser, Attribute &value, Type &result) {
+/// A number; where the elements are floats, an integer becomes one (convertLiteral).
+static ParseResult parseLiteralNumber(OpAsmParser &parser, Attribute &value, bool &isNegative) {
   Builder &builder = parser.getBuilder();
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const std::pair<StringRef, double> words[] = {
@@ -213,26 +214,28 @@ ParseResult parseLiteral(OpAsmParser &parser, Attribute &value, Type &result) {
   for (auto [word, number] : words)
     if (!value && succeeded(parser.parseOptionalKeyword(word)))
       value = builder.getF64FloatAttr(number);
-  bool isNegative = !value && succeeded(parser.parseOptionalMinus());
-  if (!value) {
-    int64_t integer;
-    OptionalParseResult parsed = parser.parseOptionalInteger(integer);
-    double number;
-    if (parsed.has_value() ? failed(*parsed) : failed(parser.parseFloat(number)))
-      return failure();
-    if (parsed.has_value())
-      value = builder.getI64IntegerAttr(isNegative ? -integer : integer);
-    else
-      value = builder.getF64FloatAttr(isNegative ? -number : number);
-  }
-  if (parser.parseColonType(result))
+  isNegative = !value && succeeded(parser.parseOptionalMinus());
+  if (value)
+    return success();
+  int64_t integer;
+  OptionalParseResult parsed = parser.parseOptionalInteger(integer);
+  double number;
+  if (parsed.has_value() ? failed(*parsed) : failed(parser.parseFloat(number)))
     return failure();
-  auto integer = dyn_cast<IntegerAttr>(value);
-  if (integer && isa<FloatType, ParamType>(getElementType(result)))
-    value = builder.getF64FloatAttr(isNegative && integer.getInt() == 0 ? -0.0 : integer.getInt());
+  if (parsed.has_value())
+    value = builder.getI64IntegerAttr(isNegative ? -integer : integer);
+  else
+    value = builder.getF64FloatAttr(isNegative ? -number : number);
   return success();
 }
-void printLiteral(OpAsmPrinter &printer, Operation *, Attribute value, Type result) {
+
+static void convertLiteral(Builder &builder, Attribute &value, bool isNegative, Type type) {
+  auto integer = dyn_cast<IntegerAttr>(value);
+  if (integer && isa<FloatType, ParamType>(getElementType(type)))
+    value = builder.getF64FloatAttr(isNegative && integer.getInt() == 0 ? -0.0 : integer.getInt());
+}
+
+static void printLiteralNumber(OpAsmPrinter &printer, Attribute value) {
   auto number = dyn_cast<FloatAttr>(value);
   if (number && number.getValue().isNaN())
     printer << "nan";
@@ -240,7 +243,62 @@ void printLiteral(OpAsmPrinter &printer, Operation *, Attribute value, Type resu
     printer << (number.getValue().isNegative() ? "minus_inf" : "inf");
   else
     printer.printAttributeWithoutType(value);
+}
+
+ParseResult parseLiteral(OpAsmParser &parser, Attribute &value, Type &result) {
+  bool isNegative;
+  if (parseLiteralNumber(parser, value, isNegative) || parser.parseColonType(result))
+    return failure();
+  convertLiteral(parser.getBuilder(), value, isNegative, result);
+  return success();
+}
+void printLiteral(OpAsmPrinter &printer, Operation *, Attribute value, Type result) {
+  printLiteralNumber(printer, value);
   printer << " : " << result;
+}
+
+/// Whether the text is `%a, %b:2 = ...`: MLIR's parser cannot look further than one token.
+static bool beginsWithResults(const char *text) {
+  size_t end = StringRef(text).find_first_not_of(
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%_$.-:, ");
+  return text[end == StringRef::npos ? 0 : end] == '=';
+}
+
+ParseResult parsePrintValues(OpAsmParser &parser,
+                             SmallVectorImpl<OpAsmParser::UnresolvedOperand> &values) {
+  if (beginsWithResults(parser.getCurrentLocation().getPointer()))
+    return success();
+  return parser.parseOperandList(values);
+}
+void printPrintValues(OpAsmPrinter &printer, Operation *, OperandRange values) {
+  if (!values.empty())
+    printer << ' ' << values;
+}
+
+ParseResult parseFillValue(OpAsmParser &parser, Attribute &value, ExprAttr &condition,
+                           const OpAsmParser::UnresolvedOperand &view, Type &type) {
+  bool isNegative;
+  if (parseLiteralNumber(parser, value, isNegative) || parseWhenClause(parser, condition))
+    return failure();
+  if (succeeded(parser.parseOptionalColon())) {
+    if (parser.parseType(type))
+      return failure();
+  } else {
+    FailureOr<Type> known = formula::findType(parser, view);
+    if (failed(known))
+      return failure();
+    type = *known;
+  }
+  convertLiteral(parser.getBuilder(), value, isNegative, type);
+  return success();
+}
+void printFillValue(OpAsmPrinter &printer, Operation *op, Attribute value, ExprAttr condition,
+                    Value, Type type) {
+  printLiteralNumber(printer, value);
+  if (condition)
+    printer << ' ';
+  printWhenClause(printer, op, condition);
+  printer << " : " << type;
 }
 
 ParseResult parseResultAndFill(OpAsmParser &parser, Type &result,

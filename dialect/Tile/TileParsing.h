@@ -104,6 +104,20 @@ void printArgumentTypes(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::
 mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition);
 void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr condition);
 
+/// `number (when (expr))? (: type)?`: without the type, it is that of the view.
+mlir::ParseResult parseFillValue(mlir::OpAsmParser &parser, mlir::Attribute &value,
+                                 ExprAttr &condition,
+                                 const mlir::OpAsmParser::UnresolvedOperand &view,
+                                 mlir::Type &type);
+void printFillValue(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attribute value,
+                    ExprAttr condition, mlir::Value view, mlir::Type type);
+
+/// `%value, ...`, or nothing. The results of an operation that follows are no values.
+mlir::ParseResult
+parsePrintValues(mlir::OpAsmParser &parser,
+                 llvm::SmallVectorImpl<mlir::OpAsmParser::UnresolvedOperand> &values);
+void printPrintValues(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange values);
+
 /// `in order if NAME` and the clauses after it; nothing if it is missing.
 mlir::ParseResult parseOrderClauses(mlir::OpAsmParser &parser, mlir::StringAttr &flag,
                                     ExprAttr &order, ExprAttr &deterministic, ExprAttr &staggered,

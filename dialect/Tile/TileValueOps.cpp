@@ -45,21 +45,25 @@ LogicalResult FullOp::verify() {
                        << getValue().getType();
 }
 
-LogicalResult ConstantOp::verify() {
-  Type element = getElementType(getResult().getType());
-  auto integer = dyn_cast<IntegerAttr>(getValue());
+LogicalResult tilewright::tile::verifyNumber(Operation *op, Attribute value, Type element) {
+  auto integer = dyn_cast<IntegerAttr>(value);
   auto type = dyn_cast<IntegerType>(element);
   if (!type)
-    return integer ? emitOpError() << "of " << element << " must have a float, but got " << integer
-                   : success();
+    return integer
+               ? op->emitOpError() << "of " << element << " must have a float, but got " << integer
+               : success();
   if (!integer)
-    return emitOpError() << "of " << element << " must have an integer, but got " << getValue();
-  int64_t value = integer.getInt();
+    return op->emitOpError() << "of " << element << " must have an integer, but got " << value;
+  int64_t number = integer.getInt();
   bool fits =
-      type.getWidth() == 1 ? value == 0 || value == 1 : llvm::isIntN(type.getWidth(), value);
+      type.getWidth() == 1 ? number == 0 || number == 1 : llvm::isIntN(type.getWidth(), number);
   return fits ? success()
-              : emitOpError() << "must have an integer that fits in " << element << ", but got "
-                              << value;
+              : op->emitOpError() << "must have an integer that fits in " << element << ", but got "
+                                  << number;
+}
+
+LogicalResult ConstantOp::verify() {
+  return verifyNumber(*this, getValue(), getElementType(getResult().getType()));
 }
 
 LogicalResult IotaOp::verify() {

@@ -9,6 +9,7 @@
 #include "dialect/Tile/TileExprEval.h"
 #include "dialect/Tile/TileShortForms.h"
 #include "passes/Passes.h"
+#include "passes/Tile/ExpandFills.h"
 #include "passes/Tile/LinkLibraries.h"
 #include "passes/Tile/LinkSymbols.h"
 
@@ -468,6 +469,7 @@ struct TileLinkPass : tilewright::impl::TileLinkBase<TileLinkPass> {
       if (failed(linker.link(paths)) || failed(linker.noteReplaced()))
         return signalPassFailure();
     }
+    expandFills(getOperation());
     // Now that every kernel is there whose arguments a launch names.
     if (failed(expandLaunches(getOperation())))
       return signalPassFailure();

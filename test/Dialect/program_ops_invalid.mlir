@@ -6,7 +6,7 @@
 
 // A program only launches.
 tile.program @computes (%n: i32) {
-  // expected-error @+1 {{a program may contain only tile.workspace, tile.launch and tile.call, but got arith.addi; compute in a kernel}}
+  // expected-error @+1 {{a program may contain only tile.workspace, tile.launch, tile.fill and tile.call, but got arith.addi; compute in a kernel}}
   %0 = arith.addi %n, %n : i32
 }
 
@@ -233,4 +233,25 @@ tile.kernel @k params(P: flag) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 tile.program @conditional params(P: flag) (%x: !tile.view<[?], f32> when (P)) {
   // expected-error @+1 {{argument 'x' of kernel @k may not be absent, but an optional argument is passed; declare it optional in the kernel, or with the same condition}}
   tile.launch @k(%x) : !tile.view<[?], f32>
+}
+
+// -----
+
+tile.program @p (%x: !tile.view<[], f32>) {
+  // expected-error @+1 {{'tile.fill' op must have a view with dimensions, but got '!tile.view<[], f32>'; store its element in a kernel}}
+  tile.fill %x, 0
+}
+
+// -----
+
+tile.program @p (%x: !tile.view<[?], i32>) {
+  // expected-error @+1 {{'tile.fill' op of 'i32' must have an integer, but got 5.000000e-01 : f64}}
+  tile.fill %x, 0.5
+}
+
+// -----
+
+tile.program @p (%x: !tile.view<[?], i32>) {
+  // expected-error @+1 {{names 'MORE', which is neither}}
+  tile.fill %x, 0 when (MORE)
 }
