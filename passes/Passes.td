@@ -520,13 +520,14 @@ def TileUnroll : Pass<"tile-unroll", "::mlir::ModuleOp"> {
 }
 
 def TileDropDebug : Pass<"tile-drop-debug", "::mlir::ModuleOp"> {
-  let summary = "remove tile.print and tile.assert, or prepare them for the simulator";
+  let summary = "remove tile.print and tile.assert, or prepare them for code of thread blocks";
   let description = [{
-    Removes the operations that no GPU executes, and the operations without effects whose results only they used. The
-    pipeline runs it for GPUs.
+    Removes the operations, and the operations without effects whose results only they used. The pipeline runs it for
+    GPUs.
 
-    With `keep`, for the simulator, a `tile.print` of a kernel gets the ids of the grid as operands, which its attribute
-    `instance` names: a thread block may execute several instances later.
+    With `keep`, for the simulator and for code with `--debug-ops`, a `tile.print` and a `tile.assert` of a kernel get
+    the ids of the grid as operands, which the attribute `instance` names: a thread block may execute several instances
+    later. `place` of a `tile.assert` is its file and line.
 
     Before:
     ```mlir
@@ -540,7 +541,7 @@ def TileDropDebug : Pass<"tile-drop-debug", "::mlir::ModuleOp"> {
 
     Errors: none; a warning for each operation that it removes
   }];
-  let options = [Option<"keep", "keep", "bool", "false", "keep them, for the simulator">];
+  let options = [Option<"keep", "keep", "bool", "false", "keep them, for the simulator and --debug-ops">];
 }
 
 def TileCheckDebug : Pass<"tile-check-debug", "::mlir::ModuleOp"> {

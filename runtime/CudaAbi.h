@@ -38,6 +38,7 @@ enum : Result {
   ErrorUnsupportedPtxVersion = 222,
   ErrorNotFound = 500,
   ErrorNotReady = 600,
+  ErrorAssert = 710,
 };
 
 // CUdevice_attribute

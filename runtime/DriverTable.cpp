@@ -84,6 +84,11 @@ Status DriverTable::check(cuda::Result result, const char *call, const std::stri
                         std::to_string(result) + ")";
   if (*text)
     message += std::string(", ") + text;
+  if (result == cuda::ErrorAssert)
+    message +=
+        "; an assertion (tile.assert) of a kernel that ran before failed: the output of this "
+        "process has its message, its file and line, and where in the grid it failed. The "
+        "process cannot use the GPU any more, so start another one";
   if (!log.empty())
     message += "; the driver's log:\n" + log;
   Code code = Code::Driver;

@@ -109,6 +109,26 @@ LogicalResult InsertOp::verify() {
   return verifyPart(*this, "part", getPart().getType(), result, getDim());
 }
 
+LogicalResult PrintOp::verify() {
+  if (std::optional<int64_t> limit = getLimit(); limit && *limit < 1)
+    return emitOpError() << "must have a limit of at least 1 element, but got " << *limit
+                         << "; leave it out to write all";
+  return success();
+}
+
+SmallVector<StringRef> PrintOp::getInstanceNames() {
+  SmallVector<StringRef> names;
+  if (auto list = (*this)->getAttrOfType<ArrayAttr>(getInstanceName()))
+    if (list.size() <= getValues().size())
+      for (auto name : list.getAsRange<StringAttr>())
+        names.push_back(name.getValue());
+  return names;
+}
+
+int64_t PrintOp::getLimitFor(int64_t count) {
+  return std::min<int64_t>(getLimit().value_or(count), count);
+}
+
 LogicalResult AssertOp::verify() {
   Type element = getElementType(getCondition().getType());
   if (element.isInteger(1))

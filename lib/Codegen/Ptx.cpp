@@ -128,7 +128,8 @@ translate(mlir::ModuleOp module, llvm::LLVMContext &context, llvm::TargetMachine
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   llvm::FunctionPassManager perFunction;
-  // The state of a timeline is on the stack; nothing else is, so this has no effect without one.
+  // The state of a timeline is on the stack. Nothing else is but the values of prints, whose
+  // address is an operand of a call: without a timeline this has no effect.
   perFunction.addPass(llvm::PromotePass());
   perFunction.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   perFunction.addPass(llvm::InstCombinePass());

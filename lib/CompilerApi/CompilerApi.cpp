@@ -124,6 +124,8 @@ tilewright_compile_code read(const tilewright_compile_request *given, Request &r
     setLastAssembler(given->assembler);
   if (HAS_FIELD(*given, sums) && given->sums)
     wanted.options.sums = given->sums;
+  if (HAS_FIELD(*given, debug_ops))
+    wanted.options.keepDebug = given->debug_ops != 0;
   return TILEWRIGHT_COMPILE_OK;
 }
 

@@ -70,6 +70,10 @@ typedef struct tilewright_compile_request {
   const char *assembler;
   /* nullable: how instances add to sums, as the option --sums of the tools, such as "unordered". */
   const char *sums;
+  /* Not 0: code executes tile.print and tile.assert, which it otherwise leaves out; slow, for
+   * finding faults. A print writes to the standard output stream when the host synchronizes; after
+   * a failed assertion, calls of the driver return CUDA_ERROR_ASSERT. */
+  int debug_ops;
 } tilewright_compile_request;
 
 /* The text of the last failure of this thread; empty if there was none. */

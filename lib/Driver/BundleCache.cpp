@@ -107,6 +107,7 @@ void ContentKey::add(const TilePipelineOptions &options) {
     add(value);
   }
   add(options.fastMath);
+  add(options.keepDebug);
   add(options.exactLiterals);
   add(options.target);
   add(options.length);

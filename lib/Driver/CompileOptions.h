@@ -30,6 +30,10 @@ struct CompileOptions {
              llvm::cl::value_desc("file"), llvm::cl::cat(category)),
         fastMath("fast-math", llvm::cl::desc("Allow rewrites that change the rounding of results"),
                  llvm::cl::cat(category)),
+        debugOps("debug-ops",
+                 llvm::cl::desc("Code for GPUs executes tile.print and tile.assert, which it "
+                                "otherwise leaves out. Slow: for finding faults"),
+                 llvm::cl::cat(category)),
         blocks("blocks",
                llvm::cl::desc("Rows (JSON) that take precedence over the table of blocks; by "
                               "default the environment variable TILEWRIGHT_BLOCKS"),
@@ -59,12 +63,13 @@ struct CompileOptions {
             fastMath,
             blocks,
             length,
-            sums};
+            sums,
+            debugOps};
   }
 
   llvm::cl::opt<std::string> file, kernel, program;
   llvm::cl::list<std::string> params, with;
-  llvm::cl::opt<bool> fastMath;
+  llvm::cl::opt<bool> fastMath, debugOps;
   llvm::cl::opt<std::string> blocks;
   llvm::cl::opt<int64_t> length;
   llvm::cl::opt<std::string> sums;

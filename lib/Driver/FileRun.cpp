@@ -34,7 +34,7 @@ llvm::Expected<std::unique_ptr<FileRun>> FileRun::create(mlir::MLIRContext &cont
     return error;
   run->options.exactLiterals = asked.binding.f64;
   run->options.target = run->device.target;
-  run->options.keepDebug = run->device.kind == DeviceName::Kind::Simulator;
+  run->options.keepDebug |= run->device.kind == DeviceName::Kind::Simulator;
   run->options.source = getLinkSource(asked.file);
   return run;
 }

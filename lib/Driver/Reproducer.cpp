@@ -77,9 +77,9 @@ bool isOwnOption(llvm::StringRef option) {
       return !(name == "file" || name == "with" || name == "blocks") || isOwnFile(file);
     });
   }
-  return llvm::is_contained({"kernel", "program", "param", "fast-math", "length", "sums", "device",
-                             "target", "warps", "schedule", "precision", "check-indices", "seed",
-                             "scalar", "strides", "tolerance"},
+  return llvm::is_contained({"kernel", "program", "param", "fast-math", "debug-ops", "length",
+                             "sums", "device", "target", "warps", "schedule", "precision",
+                             "check-indices", "seed", "scalar", "strides", "tolerance"},
                             name);
 }
 

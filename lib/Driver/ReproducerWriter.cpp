@@ -199,6 +199,8 @@ llvm::Expected<Reproducer> Writer::write() {
     option("with", nameOf(path));
   if (run.compile.fastMath)
     result.options.push_back("--fast-math");
+  if (run.compile.debugOps)
+    result.options.push_back("--debug-ops");
   if (!blocks.empty())
     option("blocks", nameOf(blocks));
   if (run.compile.length)

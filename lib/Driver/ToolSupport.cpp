@@ -178,6 +178,7 @@ llvm::Error resolve(const CompileRequest &request, TilePipelineOptions &options,
   options.entry = request.kernel + request.program;
   options.with = request.with;
   options.fastMath = request.fastMath;
+  options.keepDebug = request.debugOps;
   options.blocks = request.blocks;
   options.length = request.length;
   options.sums = request.sums;

@@ -53,6 +53,7 @@ struct CompileRequest {
   std::string blocks;        ///< file of rows for block()
   int64_t length = 0;        ///< maximum length of loops for which blocks are chosen; 0: any
   std::string sums = "auto"; ///< TilePipelineOptions::sums
+  bool debugOps = false;     ///< TilePipelineOptions::keepDebug
 };
 
 /// The options of compileFile. Errors: both a kernel and a program, malformed parameters.

@@ -23,6 +23,7 @@ struct Shown {
   Storage storage;
   bool isTile;
   llvm::SmallVector<int64_t, 4> shape;
+  int64_t limit; ///< of the elements that are shown, in row-major order
 };
 
 void append(std::string &out, const Scalar &scalar, Storage storage) {
@@ -39,14 +40,14 @@ void append(std::string &out, const Scalar &scalar, Storage storage) {
 
 /// A line for each row of the last dimension, with the indices of the other dimensions.
 void appendTile(std::string &out, const Datum &value, const Shown &shown) {
-  int64_t columns = shown.shape.back(), count = llvm::product_of(shown.shape);
+  int64_t columns = shown.shape.back();
   llvm::SmallVector<int64_t, 4> at(shown.shape.size() - 1, 0);
-  for (int64_t first = 0; first < count; first += columns) {
+  for (int64_t first = 0; first < shown.limit; first += columns) {
     out += "  [";
     for (int64_t index : at)
       out += std::to_string(index) + ", ";
     out += ":]";
-    for (int64_t i = 0; i < columns; ++i)
+    for (int64_t i = 0; i < std::min(columns, shown.limit - first); ++i)
       append(out += ' ', value.element(first + i, shown.storage), shown.storage);
     out += '\n';
     for (size_t d = at.size(); d-- > 0 && ++at[d] == shown.shape[d];)
@@ -79,7 +80,8 @@ LogicalResult lower(Lowering &lowering, tile::PrintOp op) {
   llvm::SmallVector<Shown> all;
   for (Value value : values)
     all.push_back({lowering.slotOf(value), lowering.storage(value), tile::isTile(value.getType()),
-                   llvm::SmallVector<int64_t, 4>(lowering.shapeOf(value))});
+                   llvm::SmallVector<int64_t, 4>(lowering.shapeOf(value)),
+                   op.getLimitFor(lowering.countOf(value))});
   lowering.emitFunction(op, [=, text = op.getText().str()](Frame &frame) {
     if (!frame.prints)
       return true;

@@ -24,6 +24,7 @@ const LoweringTable &tgpu::getLowerings() {
     registerCastLowerings(table);
     registerControlLowerings(table);
     registerCopyLowerings(table);
+    registerDebugLowerings(table);
     registerElementwiseLowerings(table);
     registerGatherLowerings(table);
     registerGridLowerings(table);

@@ -58,6 +58,7 @@ void registerBarrierLowerings(LoweringTable &table);
 void registerCastLowerings(LoweringTable &table);
 void registerControlLowerings(LoweringTable &table);
 void registerCopyLowerings(LoweringTable &table);
+void registerDebugLowerings(LoweringTable &table);
 void registerElementwiseLowerings(LoweringTable &table);
 void registerGatherLowerings(LoweringTable &table);
 void registerGridLowerings(LoweringTable &table);

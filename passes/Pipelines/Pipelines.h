@@ -47,7 +47,8 @@ struct TilePipelineOptions {
   std::string blocks;
   int64_t length = 0;
   int64_t shared = 0;
-  /// Keeps tile.print and tile.assert on targets other than cpu. For the simulator.
+  /// Keeps tile.print and tile.assert on targets other than cpu. For the simulator, and for code
+  /// that executes them.
   bool keepDebug = false;
   /// How instances share the terms of a sum: auto, whole or apart (tile-combine-sums).
   std::string sums = "auto";

@@ -2,6 +2,7 @@
 """Compiles kernels and checks their plans, through ctypes; needs the built libraries, but neither PyTorch nor a GPU."""
 
 import ctypes
+import functools
 import os
 import pathlib
 import re
@@ -404,6 +405,26 @@ class RuntimeTest(unittest.TestCase):
                 compiler.compile_bundle(FORWARD, {**self.params, "CAUSAL": "sideways"})
         for data in (here, by_tool):
             runtime.AttentionForward(self.library, self.library.load(data), "f16", 32, "top_left")
+
+    def test_code_executes_prints_if_it_shall(self):
+        text = """
+            tile.kernel @k (%y: !tile.view<[?], f32>) grid(%i = 1) {
+              tile.print "at" %i : i32
+              tile.store 1, %y[0] : !tile.tile<[8], f32>
+            }"""
+        with tempfile.TemporaryDirectory() as folder:
+            kernel = os.path.join(folder, "kernel.mlir")
+            with open(kernel, "w") as file:
+                file.write(text)
+            compile_ = functools.partial(compiler.compile_bundle, kernel, {}, (), ["sm_80"])
+            finders = [places.find_compiler] + [lambda: None] * os.path.exists(places.find_tool())
+            for finder in finders:
+                with mock.patch.object(places, "find_compiler", finder):
+                    self.assertNotIn(b"vprintf", compile_())
+                    self.assertIn(b"vprintf", compile_(debug_ops=True))
+                    with mock.patch.dict(os.environ, {"TILEWRIGHT_DEBUG_OPS": "1"}):
+                        self.assertIn(b"vprintf", compile_())
+                        self.assertNotIn(b"vprintf", compile_(debug_ops=False))
 
     def test_says_what_is_not_there(self):
         with self.assertRaisesRegex(runtime.TilewrightError, "cannot load nowhere.so"):

@@ -27,7 +27,7 @@ class _Request(ctypes.Structure):
                 ("with_files", POINTER(c_char_p)), ("num_with", c_size_t), ("targets", POINTER(c_char_p)),
                 ("num_targets", c_size_t), ("source_file", c_char_p), ("device_major", c_int), ("device_minor", c_int),
                 ("device_shared_bytes", c_size_t), ("preferred_only", c_int), ("shipped_folder", c_char_p),
-                ("assembler", c_char_p)]
+                ("assembler", c_char_p), ("sums", c_char_p), ("debug_ops", c_int)]
 
 
 @functools.lru_cache(maxsize=None)
@@ -55,7 +55,7 @@ def entry_option(kernel, entry):
     return [f"--{'program' if is_program else 'kernel'}={entry}"]
 
 
-def _request(kernel, params, with_files, targets, device, preferred_only, entry=None):
+def _request(kernel, params, with_files, targets, device, preferred_only, entry=None, debug_ops=False):
     """A request of the C interface, and objects that must live as long."""
     with open(kernel, "rb") as file:
         source = file.read()
@@ -64,7 +64,7 @@ def _request(kernel, params, with_files, targets, device, preferred_only, entry=
     shipped = places.SHIPPED.encode() if os.path.isdir(places.SHIPPED) else None
     request = _Request(ctypes.sizeof(_Request), source, len(source), kernel.encode(), entry.encode() if entry else None, pairs,
                        len(params), with_list, len(with_files), target_list, len(targets), kernel.encode(),
-                       *(device or (0, 0, 0)), preferred_only, shipped, places.find_ptxas_of_triton())
+                       *(device or (0, 0, 0)), preferred_only, shipped, places.find_ptxas_of_triton(), None, debug_ops)
     return request, (source, pairs, with_list, target_list)
 
 
@@ -96,11 +96,12 @@ def _compile_here(path, *arguments):
         library.tilewright_compiler_free(data)
 
 
-def _compile_by_tool(kernel, params, with_files, targets, entry):
+def _compile_by_tool(kernel, params, with_files, targets, entry, debug_ops):
     tool = places.find_tool()
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(folder, "bundle.twb")
         command = [tool, kernel, "--emit=bundle", "-o", output, *entry_option(kernel, entry)]
+        command += ["--debug-ops"] if debug_ops else []
         command += [f"--param={name}={value}" for name, value in params.items()]
         command += [f"--with={file}" for file in with_files] + [f"--target={target}" for target in targets]
         try:
@@ -154,7 +155,8 @@ def _checked(kernel, params, with_files, targets, device):
     return kernel, params, with_files, targets, device
 
 
-def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False, entry=None):
+def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False, entry=None,
+                   debug_ops=None):
     """Compiles the file `kernel` to a bundle, and returns the bundle's bytes: its only program or kernel that no program
     launches, or the one that `entry` names.
     What the compiler library made before, in this process or another, comes from the cache (tilewright.cache_info).
@@ -167,16 +169,20 @@ def compile_bundle(kernel, params, with_files=(), targets=(), *, device=None, pr
                  bytes of shared memory that a block may have there (0: unknown). The default is then its best target
     preferred_only
                  only the preferred form of each kernel, which may need aligned views
+    debug_ops    whether code for GPUs executes tile.print and tile.assert; by default, whether the environment variable
+                 TILEWRIGHT_DEBUG_OPS is set, and neither empty nor 0
 
     tilewrightc, which is used if there is no compiler library, makes all forms for all devices.
 
     Raises ValueError if an argument has the wrong type, and CompileError if a file does not exist or the compiler
     reports an error."""
     *arguments, device = _checked(kernel, params, with_files, targets, device)
+    if debug_ops is None:
+        debug_ops = os.environ.get("TILEWRIGHT_DEBUG_OPS", "0") not in ("", "0")
     library = places.find_compiler()
     if library:
-        return _compile_here(library, *arguments, device, preferred_only, entry)
-    return _compile_by_tool(*arguments, entry)
+        return _compile_here(library, *arguments, device, preferred_only, entry, debug_ops)
+    return _compile_by_tool(*arguments, entry, debug_ops)
 
 
 def compile_shipped(folder, kernel, params, with_files=(), targets=(), *, device=None, preferred_only=False):

@@ -39,15 +39,23 @@ func.func @joined(%a: !tile.tile<[M, A], T>, %b: !tile.tile<[M, B], T>, %c: tens
   return
 }
 
+func.func private @two() -> (i32, i32)
+
 // CHECK-LABEL: func.func @debug(
-// CHECK-NEXT: tile.print "here"
+// CHECK-NEXT: tile.print "here"{{$}}
+// CHECK-NEXT: call @two
 // CHECK-NEXT: tile.print "x" %{{.*}}, %{{.*}} : !tile.tile<[M], T>, i32
 // CHECK-NEXT: tile.assert %{{.*}}, "not empty" : i1
 // CHECK-NEXT: tile.assert %{{.*}}, "all" : tensor<4xi1>
+// CHECK-NEXT: tile.print "some" %{{.*}} limit 8 : !tile.tile<[M], T>
+// CHECK-NEXT: tile.assert %{{.*}}, "there" at(%{{.*}}, %{{.*}}) {instance = ["i", "j"], place = "f.mlir:3"} : i1
 func.func @debug(%x: !tile.tile<[M], T>, %i: i32, %flag: i1, %flags: tensor<4xi1>) {
   tile.print "here"
+  %c1, %unused = func.call @two() : () -> (i32, i32)
   tile.print "x" %x, %i : !tile.tile<[M], T>, i32
   tile.assert %flag, "not empty" : i1
   tile.assert %flags, "all" : tensor<4xi1>
+  tile.print "some" %x limit 8 : !tile.tile<[M], T>
+  tile.assert %flag, "there" at(%i, %i) {instance = ["i", "j"], place = "f.mlir:3"} : i1
   return
 }

@@ -154,3 +154,10 @@ func.func @assert_elements(%x: tensor<4xi32>) {
   // expected-error @+1 {{condition must be i1, but got elements of 'i32'}}
   tile.assert %x, "never" : tensor<4xi32>
 }
+
+// -----
+
+func.func @print_limit(%x: tensor<4xi32>) {
+  // expected-error @+1 {{'tile.print' op must have a limit of at least 1 element, but got 0; leave it out to write all}}
+  tile.print "x" %x limit 0 : tensor<4xi32>
+}

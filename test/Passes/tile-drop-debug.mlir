@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // RUN: tilewright-opt %s --tile-drop-debug --verify-diagnostics | FileCheck %s
+// RUN: tilewright-opt %s --tile-drop-debug=keep | FileCheck %s --check-prefix=KEEP
+
+// KEEP: tile.assert %{{.*}}, "few" at(%b) {instance = ["b"], place = "tile-drop-debug.mlir:[[#ASSERT:]]"} : i1
+// KEEP: tile.print "t" %b, %{{.*}} : i32, tensor<8xf32> {instance = ["b"]}
 
 // What only they used is removed with them.
 // CHECK-LABEL: tile.kernel @k
@@ -19,10 +23,10 @@ tile.kernel @k(%x: !tile.view<[?], f32>, %n: i32) grid(%b = 1) {
   %c9 = arith.constant 9 : i32
   %more = arith.addi %n, %c9 : i32
   %fewer = arith.cmpi slt, %more, %c1 : i32
-  // expected-warning @+1 {{'tile.assert' is left out of code for GPUs; run the kernel on the CPU device or the simulator}}
+  // expected-warning @+1 {{'tile.assert' is left out of code for GPUs; compile with --debug-ops, or run the kernel on the CPU device or the simulator}}
   tile.assert %fewer, "few" : i1
   scf.if %less {
-    // expected-warning @+1 {{'tile.print' is left out of code for GPUs; run the kernel on the CPU device or the simulator}}
+    // expected-warning @+1 {{'tile.print' is left out of code for GPUs; compile with --debug-ops, or run the kernel on the CPU device or the simulator}}
     tile.print "t" %t : tensor<8xf32>
     tile.store %t, %x[0] : tensor<8xf32>, !tile.view<[?], f32>
   }

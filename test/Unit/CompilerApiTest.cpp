@@ -297,6 +297,26 @@ TEST(CompilerApi, TakesCallersOfOtherVersions) {
   tilewright_compiler_free(bytes);
 }
 
+TEST(CompilerApi, MakesCodeThatExecutesPrints) {
+  Request request;
+  request.source = "tile.kernel @k (%y: !tile.view<[?], f32>) grid(%i = 1) {\n"
+                   "  tile.print \"at\" %i : i32\n"
+                   "  tile.store 1, %y[0] : !tile.tile<[8], f32>\n"
+                   "}\n";
+  request.params.clear();
+  request.targets = {"sm_80"};
+  std::string without, with;
+  ASSERT_EQ(request.compile(&without), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
+  request.request.debug_ops = 1;
+  ASSERT_EQ(request.compile(&with), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
+  EXPECT_EQ(without.find("vprintf"), std::string::npos);
+  EXPECT_NE(with.find("vprintf"), std::string::npos);
+  // A caller of a version without the field.
+  request.request.struct_size = offsetof(tilewright_compile_request, debug_ops);
+  ASSERT_EQ(request.run(&with), TILEWRIGHT_COMPILE_OK) << tilewright_compiler_last_error();
+  EXPECT_EQ(with, without);
+}
+
 TEST(CompilerApi, SaysWhatItRejects) {
   auto text = [](Request &request, tilewright_compile_code wanted) {
     EXPECT_EQ(request.compile(), wanted);

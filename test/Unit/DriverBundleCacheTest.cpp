@@ -122,6 +122,8 @@ TEST_F(BundleCacheTest, AKeyDependsOnAllThatDeterminesTheCode) {
   expectNew("entry");
   request.options.fastMath = true;
   expectNew("fast math");
+  request.options.keepDebug = true;
+  expectNew("prints and assertions");
   request.options.length = 512;
   expectNew("length");
   request.options.shared = 1000;

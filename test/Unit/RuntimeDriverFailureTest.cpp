@@ -103,6 +103,22 @@ TEST_F(DriverFailures, ReportsEachDriverCallOfRun) {
                  "CUDA_ERROR_FAKE (999), as told");
 }
 
+TEST_F(DriverFailures, SaysThatAnAssertionFailed) {
+  Operation operation = create(scaleBundle());
+  EXPECT_OK(operation.prepare(0));
+  fake().failures["cuLaunchKernel"] = cuda::ErrorAssert;
+  Status status = run(operation, scaleArguments(), streamOf(0));
+  EXPECT_EQ(status.code(), Code::Driver);
+  EXPECT_EQ(status.driverResult(), 710);
+  std::string said =
+      "; an assertion (tile.assert) of a kernel that ran before failed: the output of "
+      "this process has its message, its file and line, and where in the grid it "
+      "failed. The process cannot use the GPU any more, so start another one";
+  std::string message = status.message();
+  ASSERT_GT(message.size(), said.size()) << message;
+  EXPECT_EQ(message.substr(message.size() - said.size()), said) << message;
+}
+
 TEST_F(DriverFailures, KeepsTheLogOfTheDriver) {
   Operation operation = create(scaleBundle());
   fake().failures["cuLibraryLoadData"] = cuda::ErrorInvalidPtx;
