@@ -32,17 +32,17 @@
 // in order.
 //
 // The kernel computes the transposed result, so that B is the left operand: threads hold it in registers, where they
-// make it of the digits.
+// make it of the digits, as lib/digits.mlir says.
+
+tile.link "lib/digits.mlir"
 
 !view    = !tile.view<[?, ?], T>
 !words   = !tile.view<[?, ?], i32>
 !a       = !tile.tile<[BLOCK_M, PART], T>
 !b       = !tile.tile<[BLOCK_N, PART], T>
-!b_f32   = !tile.tile<[BLOCK_N, PART], f32>
 !packed  = !tile.tile<[BLOCK_N, PART], i32>
 !c       = !tile.tile<[BLOCK_N, BLOCK_M], f32>
 !row     = !tile.tile<[BLOCK_N], T>
-!row_f32 = !tile.tile<[BLOCK_N], f32>
 
 // The products of two parts of K, as one.
 tile.function @add_parts(%a, %b: !c) -> !c {
@@ -64,7 +64,6 @@ tile.kernel @int4_matmul
   %c2 = arith.constant 2 : i32
   %c4 = arith.constant 4 : i32
   %c8 = arith.constant 8 : i32
-  %c15 = arith.constant 15 : i32
   %part = tile.param PART : i32
   %m = tile.expr %bm * BLOCK_M : i32
   %n = tile.expr %bn * BLOCK_N : i32
@@ -81,25 +80,14 @@ tile.kernel @int4_matmul
     %sum_new = scf.for %half = %c0 to %c2 step %c1 iter_args(%sum_words_half = %sum_words) -> (!c) : i32 {
       %shifts = tile.expr full(%half * 16) : !packed
       %moved = arith.shrui %words_tile, %shifts : !packed
-      // A digit is converted where it is, so the scale has a factor of 16^-j.
       %sum_half, %last = scf.for %j = %c0 to %c4 step %c1 iter_args(%sum_old = %sum_words_half, %factor = %one)
           -> (!c, f32) : i32 {
         %k = tile.expr %first + (%half * 4 + %j) * PART : i32
         %g = tile.expr %k / SCALE_ROWS : i32
         %scale_row = tile.load %scales[%g, %n] : !view -> !row
         %zero_row = tile.load %zeros[%g, %n] pad %eight : !tile.param<T> in : !view -> !row
-        %scale_f32 = tile.cast %scale_row : !row -> !row_f32
-        %offset = tile.expr neg(cast(%zero_row) * %scale_f32) : !row_f32
-        %factored = tile.expr %scale_f32 * full(%factor) : !row_f32
-        %shift = arith.muli %j, %c4 : i32
-        %mask = arith.shli %c15, %shift : i32
-        %masks = tile.full %mask : !packed
-        %digits = arith.andi %moved, %masks : !packed
-        %digits_f32 = tile.cast %digits : !packed -> !b_f32
-        %factor_each = tile.expand %factored dim 1 : !row_f32 -> !b_f32
-        %offset_each = tile.expand %offset dim 1 : !row_f32 -> !b_f32
-        %b_f32 = math.fma %digits_f32, %factor_each, %offset_each : !b_f32
-        %b_tile = tile.cast %b_f32 : !b_f32 -> !b
+        %b_tile = func.call @tile_of_digit_in_place(%moved, %j, %factor, %scale_row, %zero_row)
+            : (!packed, i32, f32, !row, !row) -> !b
         %a_tile = tile.load %a[%m, %k] : !view -> !a
         %product = tile.dot %b_tile, %a_tile, %sum_old transpose_b : !b, !a -> !c
         %factor_next = arith.mulf %factor, %sixteenth : f32
