@@ -4,10 +4,14 @@
 // The inverse of a triangular matrix with ones on its diagonal, that is, the solution of a small system of equations,
 // by products.
 //
-// A kernel that links this file declares BLOCK_N, a power of two, and LEVELS, its logarithm to the base 2; ACC, the
-// type of the matrix; and COARSE: whether products round their operands to f16, which is for an ACC of f32. That has as
-// many digits as tf32, but only values up to 65504; where the matrix is that of a delta rule whose state does not grow,
-// with keys of length 1, no operand exceeds 2.
+// A kernel that links this file declares BLOCK_N, a power of two of at least 16, and LEVELS, its logarithm to the base
+// 2; ACC, the type of the matrix; and COARSE: whether products round their operands to f16, which is for an ACC of f32.
+// That has as many digits as tf32, but only values up to 65504; where the matrix is that of a delta rule whose state
+// does not grow, with keys of length 1, no operand exceeds 2.
+//
+// @unit_lower_inverse(x) is the inverse of 1 + L, where L is x below the diagonal; the rest of x may have any values.
+// The solution of (1 + L) y = b is its product with b. An upper triangular system is that of the transposed matrix; one
+// whose diagonal is not one is divided by it first, row by row. There are 2 (LEVELS - 1) products of whole matrices.
 //
 // Blocks of 2^level rows on the diagonal are inverted already. Two neighbors P and Q and the block M below P and left
 // of Q have the inverse
