@@ -5,6 +5,8 @@
 // verifiers check them.
 
 #include "dialect/Tile/FormulaTree.h"
+#include "dialect/Tile/Suggest.h"
+#include "dialect/Tile/TileExprEval.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -195,6 +197,9 @@ private:
     case Node::Call:
       break;
     }
+    // Whether its operand is a condition, the operand's type tells.
+    if ((node.word == "full" || node.word == "expand") && (asCondition || isOfConditions))
+      return buildTile(node, loc, result);
     if (isCondition(node) != (asCondition || isOfConditions) && node.word != "select")
       return reject(node) << (asCondition || isOfConditions
                                   ? "a condition is required here, but got a number; compare it"
@@ -251,8 +256,12 @@ private:
   Value checkType(const Node &node, Value value, Type expected) {
     if (!value || value.getType() == expected)
       return value;
-    return reject(node) << "a value of type " << expected << " is required here, but got "
-                        << value.getType() << "; write cast(...)";
+    return rejectType(node, value.getType(), expected);
+  }
+
+  Value rejectType(const Node &node, Type type, Type expected) {
+    return reject(node) << "a value of type " << expected << " is required here, but got " << type
+                        << suggestConversion(type, expected, /*inFormula=*/true);
   }
 
   /// The value of a node whose type its operands tell, unless `type` does.
@@ -285,6 +294,12 @@ private:
       FailureOr<Type> known = findType(parser, node.operand, locals);
       return succeeded(known) ? checkType(node, locals->lookup(node.operand.name), type) : Value();
     }
+    // What MLIR's parser says about an operand of another type names no conversion.
+    FailureOr<Type> known = findType(parser, node.operand, locals);
+    if (failed(known))
+      return {};
+    if (*known != type)
+      return rejectType(node, *known, type);
     SmallVector<Value, 1> value;
     return failed(parser.resolveOperand(node.operand, type, value)) ? Value() : value.front();
   }
@@ -383,9 +398,14 @@ private:
 
   Value buildParam(const Node &node, Location loc, Type type) {
     Type element = getElementType(type);
-    if (isOfFloats(type))
+    if (isOfFloats(type)) {
+      std::string text = tilewright::tile::toString(node.param);
+      if (node.param.getKind() != ExprKind::Name)
+        text = "param(" + text + ")";
+      text = "cast(" + text + " : i32)";
       return reject(node) << "a parameter has no place in a formula of floats, whose type is "
-                          << type << "; cast it with tile.cast";
+                          << type << "; write " << (isTile(type) ? "full(" + text + ")" : text);
+    }
     Value value = ParamOp::create(b, loc, element, node.param);
     return isTile(type) ? Value(FullOp::create(b, loc, type, value)) : value;
   }

@@ -4,6 +4,7 @@
 // Formulas of tile.expr and tile.result: their text.
 
 #include "dialect/Tile/FormulaTree.h"
+#include "dialect/Tile/Suggest.h"
 #include "dialect/Tile/TileParsing.h"
 
 using namespace mlir;
@@ -245,6 +246,24 @@ private:
                    parser.parseInteger(node.dim) || parser.parseRParen());
   }
 
+  /// A function that formulas do not have, but perhaps the math dialect or expressions.
+  ParseResult rejectFunction(const Node &node, StringRef word) {
+    SmallVector<StringRef> known = {"select", "choose", "full", "expand", "cast",
+                                    "iota",   "dim",    "load", "reduce", "dot"};
+    for (const Function &row : functions)
+      if (!row.precedence)
+        known.push_back(row.word);
+    if (StringRef similar = findSimilarFunction(word, known); !similar.empty())
+      return parser.emitError(node.loc, "formulas have no function '")
+             << word << "'; did you mean '" << similar << "'?";
+    std::string ofMath = ("math." + word).str();
+    if (RegisteredOperationName::lookup(ofMath, parser.getContext()))
+      return parser.emitError(node.loc, "formulas have no function '")
+             << word << "'; write a statement " << ofMath << " before it";
+    return parser.emitError(node.loc, "formulas have no function '")
+           << word << "'; write param(...) for an expression over parameters";
+  }
+
   /// A function and its operands, a constant, or a parameter.
   ParseResult parseWord(Node &node, StringRef word) {
     node.word = word;
@@ -291,8 +310,7 @@ private:
     else if (word == "full" || word == "expand" || word == "cast" || word == "iota")
       expected = 1;
     if (!expected)
-      return parser.emitError(node.loc, "formulas have no function '")
-             << word << "'; write param(...) for an expression over parameters";
+      return rejectFunction(node, word);
     for (unsigned i = 0; i < expected; ++i)
       if ((i && parser.parseComma()) || parseComparison(node.operands.emplace_back()))
         return failure();

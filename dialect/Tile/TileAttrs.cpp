@@ -3,6 +3,7 @@
 //
 // Attributes of the tile dialect: the expression grammar and declarations of parameters.
 
+#include "dialect/Tile/Suggest.h"
 #include "dialect/Tile/TileExpr.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "dialect/Tile/TileParsing.h"
@@ -232,14 +233,26 @@ private:
     }
     std::optional<expr::Function> function = expr::findFunction(std::string_view(name));
     if (!function)
-      return parser.emitError(loc, "unknown function '")
-             << name << "' in an expression; there are " << expr::listFunctions();
+      return rejectFunction(loc, name);
     const expr::FunctionRow &row = rowOf(*function);
     if (row.arity != operands.size())
       return parser.emitError(loc, "'")
              << name << "' takes " << row.arity << " operands, but got " << operands.size();
     result = call(row.name, operands);
     return success();
+  }
+
+  ParseResult rejectFunction(SMLoc loc, StringRef name) {
+    std::string list = expr::listFunctions();
+    SmallVector<StringRef> known;
+    StringRef(list).split(known, ", ");
+    auto [one, other] = known.pop_back_val().split(" and ");
+    known.append({one, other});
+    if (StringRef similar = findSimilarFunction(name, known); !similar.empty())
+      return parser.emitError(loc, "unknown function '")
+             << name << "' in an expression; did you mean '" << similar << "'?";
+    return parser.emitError(loc, "unknown function '")
+           << name << "' in an expression; there are " << list;
   }
 
   ParseResult countOperation() {
@@ -324,6 +337,16 @@ static bool hasKind(ExprAttr literal, ParamKind kind) {
   return static_cast<uint32_t>(literal.getKind()) == static_cast<uint32_t>(kind);
 }
 
+/// One of the names that the expression reads; empty if there is none.
+static StringRef findRead(ExprAttr expr, ArrayRef<StringRef> names) {
+  StringRef found;
+  walkExpr(expr, [&](ExprAttr leaf) {
+    if (leaf.getKind() == ExprKind::Name && llvm::is_contained(names, leaf.getName()))
+      found = leaf.getName();
+  });
+  return found;
+}
+
 static ParseResult parseDecl(AsmParser &parser, SmallVectorImpl<ParamDeclAttr> &decls,
                              bool infixComparisons) {
   auto parseValue = [&](ExprAttr &expr) {
@@ -341,9 +364,11 @@ static ParseResult parseDecl(AsmParser &parser, SmallVectorImpl<ParamDeclAttr> &
              << name << "' is a literal or a type and cannot name a parameter; choose another name";
     names.push_back(name);
   } while (succeeded(parser.parseOptionalComma()));
-  if (parser.parseColon())
-    return failure();
   SMLoc kindLoc = parser.getCurrentLocation();
+  if (failed(parser.parseOptionalColon()))
+    return parser.emitError(kindLoc, "expected ':' and the kind of parameter '")
+           << name << "'; write them after the name, as in " << name << ": int";
+  kindLoc = parser.getCurrentLocation();
   if (parser.parseKeyword(&kindName))
     return failure();
   std::optional<ParamKind> kind = symbolizeParamKind(kindName);
@@ -385,6 +410,11 @@ static ParseResult parseDecl(AsmParser &parser, SmallVectorImpl<ParamDeclAttr> &
     SMLoc loc = parser.getCurrentLocation();
     if (parseValue(defaultValue) || failed(checkLiteral(loc, defaultValue, "the default")))
       return failure();
+    if (StringRef read = findRead(defaultValue, names); names.size() > 1 && !read.empty())
+      return parser.emitError(loc, "a default is that of all parameters before it that share it, "
+                                   "and must not read one of them, but got '")
+             << read << "'; declare it with a kind of its own, as in " << read << ": "
+             << stringifyParamKind(*kind);
     if (defaultValue.isConstant() && !allowed.empty() && !llvm::is_contained(allowed, defaultValue))
       return parser.emitError(loc, "the default of parameter '")
              << name << "' must be one of its allowed values, but got '"

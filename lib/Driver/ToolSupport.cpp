@@ -5,6 +5,7 @@
 
 #include "lib/Driver/ToolSupport.h"
 
+#include "dialect/Tile/Suggest.h"
 #include "lib/Driver/BindingOptions.h"
 #include "lib/Driver/Progress.h"
 #include "lib/Support/MakeError.h"
@@ -65,6 +66,7 @@ struct DiagnosticPrinter::Impl {
       // MLIR's parser does not know tiles: its errors about their literals lack the remedy.
       if (llvm::StringRef(diagnostic.str()).starts_with("elements literal"))
         diagnostic << "; a constant tile is tile.full of a scalar constant";
+      addConversion(diagnostic);
       addLibraryTexts(diagnostic);
       if (!isOfSources(diagnostic)) {
         printWithoutSource(diagnostic);
@@ -90,6 +92,17 @@ struct DiagnosticPrinter::Impl {
       return mlir::success();
     }
     return mlir::success();
+  }
+
+  /// The conversion between the two types of a value, of which MLIR's parser knows none.
+  static void addConversion(mlir::Diagnostic &diagnostic) {
+    llvm::SmallVector<mlir::Type> types;
+    for (const mlir::DiagnosticArgument &argument : diagnostic.getArguments())
+      if (argument.getKind() == mlir::DiagnosticArgument::DiagnosticArgumentKind::Type)
+        types.push_back(argument.getAsType());
+    bool isOfUse = llvm::StringRef(diagnostic.str()).contains("expects different type than prior");
+    if (isOfUse && types.size() == 2)
+      diagnostic << tile::suggestConversion(types[1], types[0], /*inFormula=*/false);
   }
 
   void addText(llvm::StringRef name, llvm::StringRef text) {

@@ -5,6 +5,7 @@
 
 #include "passes/Tile/BindParameters.h"
 
+#include "dialect/Tile/Suggest.h"
 #include "passes/Tile/ProgramOfKernel.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -73,16 +74,7 @@ std::string tilewright::describe(Operation *kernelOrProgram) {
 
 std::string tilewright::suggest(StringRef name, ArrayRef<StringRef> candidates,
                                 StringRef otherwise) {
-  // A third of the letters may differ: enough for a typing error, too few for a different word.
-  unsigned limit = name.size() / 3 + 1;
-  StringRef best;
-  for (StringRef candidate : candidates) {
-    unsigned distance = name.equals_insensitive(candidate) ? 0 : name.edit_distance(candidate);
-    if (distance > limit || distance >= candidate.size() || (!best.empty() && distance == limit))
-      continue;
-    limit = distance;
-    best = candidate;
-  }
+  StringRef best = findSimilar(name, candidates);
   return best.empty() ? otherwise.str() : "; did you mean '" + best.str() + "'?";
 }
 

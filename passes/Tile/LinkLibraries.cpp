@@ -7,6 +7,7 @@
 
 #include "passes/Tile/LinkLibraries.h"
 
+#include "dialect/Tile/Suggest.h"
 #include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/Tile/LinkSymbols.h"
@@ -88,6 +89,18 @@ private:
   Operation *last = nullptr;         ///< the operation added last
 };
 
+/// The file of the compiler's library whose name resembles that of another.
+std::string suggestPath(StringRef path) {
+  SmallVector<StringRef> stems, names(getLibraryNames());
+  for (StringRef name : names)
+    stems.push_back(llvm::sys::path::stem(name));
+  StringRef similar = findSimilar(llvm::sys::path::stem(path), stems);
+  for (auto [stem, name] : llvm::zip_equal(stems, names))
+    if (!similar.empty() && stem == similar && name != path)
+      return ("; did you mean '" + name + "'?").str();
+  return "; correct the path";
+}
+
 /// The file that the tile.link of another names.
 Library *LibraryLinker::find(LinkOp link, StringRef name, const Library &from) {
   bool isFile = !from.text && !from.path.empty();
@@ -115,7 +128,7 @@ Library *LibraryLinker::find(LinkOp link, StringRef name, const Library &from) {
       link.emitOpError()
           << "must name a file in the folder of this one, or of the compiler's library, but got \""
           << name << "\", and there is no '"
-          << (isFile ? beside.path : (embeddedFolder + inner).str()) << "'; correct the path";
+          << (isFile ? beside.path : (embeddedFolder + inner).str()) << "'" << suggestPath(name);
       return nullptr;
     }
     beside.path = beside.real = (embeddedFolder + inner).str();

@@ -139,3 +139,19 @@ tile.kernel @parameters params(BLOCK: int, PACKED: flag) () grid(%i = 1) {
   %t = tile.full %i : !tile.tile<[BLOCK], i32>
   %3 = tile.expr select(PACKED, %t + BLOCK, select(%t == 0, %t, 1)) : !tile.tile<[BLOCK], i32>
 }
+
+// Conditions that are repeated: a scalar, a row or a column.
+// CHECK-LABEL: func.func @repeated_conditions(
+// CHECK-NEXT: tile.expr select(expand(%[[ROW:.*]], 1), %[[S:.*]], 0.000000e+00) : !tile.tile<[M, N], f32>
+// CHECK-NEXT: tile.expr select(and(expand(%[[ROW]], 1), %[[S]] < 1.000000e+00), %[[S]], 0.000000e+00) : !tile.tile<[M, N], f32>
+// CHECK-NEXT: tile.expr or(full(%[[C:.*]]), expand(%[[ROW]], 1)) : !tile.tile<[M, N], i1>
+// LINKED-LABEL: func.func @repeated_conditions(
+// LINKED-NEXT: %[[EACH:.*]] = tile.expand %[[ROW:.*]] dim 1 : !tile.tile<[M], i1> -> !tile.tile<[M, N], i1>
+// LINKED-NEXT: %[[ZERO:.*]] = tile.constant 0.000000e+00 : !tile.tile<[M, N], f32>
+// LINKED-NEXT: tile.select %[[EACH]], %[[S:.*]], %[[ZERO]] : !tile.tile<[M, N], i1>, !tile.tile<[M, N], f32>
+func.func @repeated_conditions(%row: !tile.tile<[M], i1>, %s: !tile.tile<[M, N], f32>, %c: i1) {
+  %0 = tile.expr select(expand(%row, 1), %s, 0) : !tile.tile<[M, N], f32>
+  %1 = tile.expr select(and(expand(%row, 1), %s < 1), %s, 0) : !tile.tile<[M, N], f32>
+  %2 = tile.expr or(full(%c), expand(%row, 1)) : !tile.tile<[M, N], i1>
+  return
+}

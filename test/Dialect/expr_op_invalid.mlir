@@ -5,8 +5,85 @@
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 func.func @unknown_function(%x: f32) {
-  // expected-error @+1 {{formulas have no function 'sin'; write param(...) for an expression over parameters}}
+  // expected-error @+1 {{formulas have no function 'sin'; write a statement math.sin before it}}
   %0 = tile.expr sin(%x) : f32
+}
+
+// -----
+
+func.func @mistyped_function(%x: f32) {
+  // expected-error @+1 {{formulas have no function 'rsqr'; did you mean 'rsqrt'?}}
+  %0 = tile.expr rsqr(%x) : f32
+}
+
+// -----
+
+func.func @other_name_of_function(%x: f32) {
+  // expected-error @+1 {{formulas have no function 'where'; did you mean 'select'?}}
+  %0 = tile.expr where(%x < 0, %x, 1) : f32
+}
+
+// -----
+
+func.func @no_function(%x: f32) {
+  // expected-error @+1 {{formulas have no function 'activation'; write param(...) for an expression over parameters}}
+  %0 = tile.expr activation(%x) : f32
+}
+
+// -----
+
+func.func @scalar_for_tile(%x: !tile.tile<[M, N], f32>, %s: f32) {
+  // expected-error @+1 {{a value of type '!tile.tile<[M, N], f32>' is required here, but got 'f32'; write full(...)}}
+  %0 = tile.expr %x * %s : !tile.tile<[M, N], f32>
+}
+
+// -----
+
+func.func @other_scalar_for_tile(%x: !tile.tile<[M, N], f32>, %s: i32) {
+  // expected-error @+1 {{a value of type '!tile.tile<[M, N], f32>' is required here, but got 'i32'; write full(cast(...))}}
+  %0 = tile.expr %x * %s : !tile.tile<[M, N], f32>
+}
+
+// -----
+
+func.func @row_for_tile(%x: !tile.tile<[M, N], f32>, %row: !tile.tile<[M], f32>) {
+  // expected-error @+1 {{a value of type '!tile.tile<[M, N], f32>' is required here, but got '!tile.tile<[M], f32>'; write expand(..., 1)}}
+  %0 = tile.expr %x * %row : !tile.tile<[M, N], f32>
+}
+
+// -----
+
+func.func @other_row_for_tile(%x: !tile.tile<[M, N], f32>, %row: !tile.tile<[N], f16>) {
+  // expected-error @+1 {{a value of type '!tile.tile<[M, N], f32>' is required here, but got '!tile.tile<[N], f16>'; write expand(cast(...), 0)}}
+  %0 = tile.expr %x * %row : !tile.tile<[M, N], f32>
+}
+
+// -----
+
+func.func @row_or_column_for_tile(%x: !tile.tile<[N, N], f32>, %row: !tile.tile<[N], f32>) {
+  // expected-error @+1 {{a value of type '!tile.tile<[N, N], f32>' is required here, but got '!tile.tile<[N], f32>'; write expand(..., 0) or expand(..., 1)}}
+  %0 = tile.expr %x * %row : !tile.tile<[N, N], f32>
+}
+
+// -----
+
+func.func @other_elements(%x: !tile.tile<[M, N], f32>, %y: !tile.tile<[M, N], f16>) {
+  // expected-error @+1 {{a value of type '!tile.tile<[M, N], f32>' is required here, but got '!tile.tile<[M, N], f16>'; write cast(...)}}
+  %0 = tile.expr %x * %y : !tile.tile<[M, N], f32>
+}
+
+// -----
+
+func.func @other_extents(%x: !tile.tile<[M, N], f32>, %y: !tile.tile<[N, M], f32>) {
+  // expected-error @+1 {{a value of type '!tile.tile<[M, N], f32>' is required here, but got '!tile.tile<[N, M], f32>'; give both the same extents}}
+  %0 = tile.expr %x * %y : !tile.tile<[M, N], f32>
+}
+
+// -----
+
+func.func @tile_for_scalar(%x: f32, %y: !tile.tile<[M], f32>) {
+  // expected-error @+1 {{a value of type 'f32' is required here, but got '!tile.tile<[M], f32>'; reduce the tile, or read an element of a view}}
+  %0 = tile.expr %x * %y : f32
 }
 
 // -----
@@ -68,8 +145,15 @@ func.func @number_as_condition(%x: i32) {
 // -----
 
 func.func @parameter_of_floats(%x: f32) {
-  // expected-error @+1 {{a parameter has no place in a formula of floats, whose type is 'f32'; cast it with tile.cast}}
+  // expected-error @+1 {{a parameter has no place in a formula of floats, whose type is 'f32'; write cast(BLOCK : i32)}}
   %0 = tile.expr %x * BLOCK : f32
+}
+
+// -----
+
+func.func @parameter_of_float_tiles(%x: !tile.tile<[M], f32>) {
+  // expected-error @+1 {{a parameter has no place in a formula of floats, whose type is '!tile.tile<[M], f32>'; write full(cast(param(M * 2) : i32))}}
+  %0 = tile.expr %x * param(M * 2) : !tile.tile<[M], f32>
 }
 
 // -----

@@ -5,9 +5,32 @@
 // RUN: tilewright-opt %s -split-input-file -verify-diagnostics
 
 func.func @unknown_function() {
-  // expected-error @+1 {{unknown function 'div' in an expression; there are ceildiv, floordiv, mod, min, max, lt, le, gt, ge, eq, ne, and, or, not, select, sm_count, accumulator, bits, finite, block, block_in, replaced, multiprocessors, on_gpu, has_roles, adds_in_order, padded, padded_for, ascending, within, within_first and dim}}
+  // expected-error @+1 {{unknown function 'log' in an expression; there are ceildiv, floordiv, mod, min, max, lt, le, gt, ge, eq, ne, and, or, not, select, sm_count, accumulator, bits, finite, block, block_in, replaced, multiprocessors, on_gpu, has_roles, adds_in_order, padded, padded_for, ascending, within, within_first and dim}}
+  %0 = tile.param log(A, 2) : i32
+}
+
+// -----
+
+func.func @other_name_of_function() {
+  // expected-error @+1 {{unknown function 'div' in an expression; did you mean 'floordiv'?}}
   %0 = tile.param div(A, 2) : i32
 }
+
+// -----
+
+// In a choice of a derived parameter, too.
+// expected-error @+1 {{unknown function 'cieldiv' in an expression; did you mean 'ceildiv'?}}
+tile.kernel @mistyped params(D: int, F: flag, let N: int = select(F, D, cieldiv(D, 2))) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{a default is that of all parameters before it that share it, and must not read one of them, but got 'D'; declare it with a kind of its own, as in D: int}}
+tile.kernel @shared_default params(D, DV: int = D) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
+
+// -----
+
+// expected-error @+1 {{expected ':' and the kind of parameter 'D'; write them after the name, as in D: int}}
+tile.kernel @no_kind params(D) (%x: !tile.view<[?], f32>) grid(%i = 1) {}
 
 // -----
 

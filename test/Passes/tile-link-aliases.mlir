@@ -16,7 +16,7 @@
 //
 // Places in the text stay as they are.
 // RUN: not tilewright-opt %t/error.mlir 2>&1 | FileCheck %s --check-prefix=PLACE
-// PLACE: error.mlir:4:32: error: use of value '%y' expects different type than prior uses: '!tile.tile<[M], f32>' vs 'f32'
+// PLACE: error.mlir:4:32: error: custom op 'tile.expr' a value of type '!tile.tile<[M], f32>' is required here, but got 'f32'; write full(...)
 // RUN: not tilewrightc %t/error.mlir --emit=tile 2>&1 | FileCheck %s --check-prefix=PLACE
 //
 // An alias that nothing defines, or that only a comment or a string mentions.

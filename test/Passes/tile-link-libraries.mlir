@@ -38,6 +38,8 @@
 //
 // RUN: not tilewright-opt %t/missing.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: missing.mlir:1:1: error: 'tile.link' op must name a file in the folder of this one, or of the compiler's library, but got "lib/nothing.mlir", and there is no '{{.*}}lib/nothing.mlir'; correct the path
+// RUN: sed s,lib/nothing,lib/softmx, %t/missing.mlir > %t/similar.mlir && not tilewright-opt %t/similar.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=SIMILAR
+// SIMILAR: and there is no '{{.*}}lib/softmx.mlir'; did you mean 'lib/softmax.mlir'?
 // RUN: not tilewright-opt %t/empty.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: empty.mlir:1:1: error: 'tile.link' op must name a file, but got an empty path; write one relative to this file
 // RUN: not tilewright-opt %t/lib/round.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=ROUND

@@ -13,7 +13,7 @@
 // FORGED-NOT: func.func
 // FORGED: error: 'tile.link' op must name a file in the folder of this one, or of the compiler's library, but got "secret.mlir", and there is no 'own/secret.mlir'; correct the path
 // RUN: not tilewright-opt own/embedded.mlir --tile-link 2>&1 | FileCheck %s --check-prefix=EMBEDDED
-// EMBEDDED: error: 'tile.link' op must name a file in the folder of this one, or of the compiler's library, but got "softmax.mlir", and there is no 'own/softmax.mlir'; correct the path
+// EMBEDDED: error: 'tile.link' op must name a file in the folder of this one, or of the compiler's library, but got "softmax.mlir", and there is no 'own/softmax.mlir'; did you mean 'lib/softmax.mlir'?
 //
 // The same in a file of `with`, in a linked file, and in the file that the tools read.
 // RUN: not tilewright-opt own/main.mlir --tile-link='with=own/op.mlir' 2>&1 | FileCheck %s --check-prefix=FORGED
