@@ -31,7 +31,9 @@
 //               tile: GROUP * ROWS is at most 128.
 //   CAUSAL      none (default), top_left or bottom_right, as in attention_forward.mlir: bottom_right keeps
 //               j <= i + seq_lens[b] - Sq. A single query attends all keys then.
-//   WINDOW      As in attention_forward.mlir. Default: false.
+//   WINDOW      As in attention_forward.mlir, but only with CAUSAL=bottom_right, since a window is about the position
+//               of a query, which is that of one of the last keys. Without causal mask: mods/window_aligned.mlir.
+//               Default: false.
 //   PACKED      q, o and lse are [1, Hq, T, width], and sequence b has the queries cu_seqlens_q[b] ..
 //               cu_seqlens_q[b + 1] - 1. Where they are more than ROWS, they are left out, and rows of theirs and of no
 //               sequence are not written: attention_forward.mlir with ABOVE = ROWS writes them. Default: false.
@@ -128,6 +130,7 @@ tile.program @attention_decode
             mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0, same_dims(v_pages, k_pages, 0, 1, 2),
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), dim(seq_lens, 0) == SEQUENCES,
             or(PAGE_ROWS > 0, dim(k_pages, 0) == SEQUENCES), or(PAGE_ROWS == 0, dim(block_table, 0) == SEQUENCES),
+            or(PAGE_ROWS > 0, dim(block_table, 0) == 0), or(not(WINDOW), CAUSAL == "bottom_right"),
             or(not(PACKED), dim(q, 0) == 1), ascending(cu_seqlens_q), within(cu_seqlens_q, 0, dim(q, 2) + 1),
             within(seq_lens, 0, ROOM + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)),

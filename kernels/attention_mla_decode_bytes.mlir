@@ -94,6 +94,7 @@ tile.program @attention_mla_decode_bytes
             dim(q, 1) == GROUP * dim(k_pages, 2), dim(k_pages, 2) == 1, mod(dim(k_pages, 1), max(PAGE_ROWS, 1)) == 0,
             same_dims(o, q, 0, 1, 2), same_dims(lse, q, 0, 1, 2), same_dims(seq_lens, q, 0),
             or(PAGE_ROWS > 0, dim(k_pages, 0) == dim(q, 0)), or(PAGE_ROWS == 0, dim(block_table, 0) == dim(q, 0)),
+            or(PAGE_ROWS > 0, dim(block_table, 0) == 0),
             within(seq_lens, 0, ROOM + 1),
             within_first(block_table, 0, dim(k_pages, 0), seq_lens, max(dim(k_pages, 1), 1)), finite(scale),
             RANKS >= 1, RANK_KEYS >= 1, RANKS * RANK_KEYS <= 65536, or(SHARD, and(RANKS == 1, RANK_KEYS == 1)),

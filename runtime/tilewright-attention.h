@@ -142,7 +142,7 @@ typedef struct tilewright_attention_decode_desc {
   tilewright_type cache_type; /* type, or e4m3, e5m2 or i8 */
   tilewright_causal causal;   /* that of the code, also where one query makes none and bottom_right
                                  the same */
-  int has_window;
+  int has_window;             /* tilewrightc compiles this with bottom_right alone */
   int64_t head_dim;
   int64_t value_dim;     /* 0: head_dim */
   int64_t group;         /* query heads that share a key head */

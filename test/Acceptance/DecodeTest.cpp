@@ -400,7 +400,7 @@ TEST_P(Decode, Lists) {
   };
   for (const Shape &shape : std::initializer_list<Shape>{
            {{1, 1, 8, 64, 64, Causal::BottomRight, {}}, 128, 128, 64, 5, 2, {}},
-           {{1, 1, 3, 16, 16, Causal::None, {70, -1}}, 64, 64, 16, 5, 1, {}},
+           {{1, 1, 3, 16, 16, Causal::BottomRight, {70, -1}}, 64, 64, 16, 5, 1, {}},
            {{4, 4, 4, 32, 32, Causal::BottomRight, {}}, 64, 40, 32, 1, 2, {}},
            {{3, 16, 8, 7, 1, Causal::TopLeft, {}}, 48, 48, 128, 5, 2, {}},
            {{2, 2, 20, 128, 128, Causal::BottomRight, {90, 1}}, 256, 200, 256, 1, 1, {}},

@@ -100,7 +100,8 @@ void setMask(ServedCall &call, int choice, uint64_t seed, Binds &binds) {
   case FromEnd:
   case KeysBefore:
   case BothSides:
-    problem.causal = choice == BothSides ? Causal::None : Causal::BottomRight;
+    // A window of a decode is about the end of a sequence.
+    problem.causal = choice == BothSides && !call.isDecode ? Causal::None : Causal::BottomRight;
     problem.window = choice == KeysBefore  ? Window{40, -1}
                      : choice == BothSides ? Window{70, 2}
                                            : Window{};
