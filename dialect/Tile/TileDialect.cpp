@@ -3,6 +3,7 @@
 //
 // Registration of the tile dialect, and helpers over both forms of a tile.
 
+#include "dialect/Tile/Suggest.h"
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExprEval.h"
 
@@ -229,7 +230,7 @@ static LogicalResult verifyBase(Operation *op, Attribute value) {
         << "' must be on a function without a body and name a function, but got " << value;
   if (function)
     return error << " on @" << function.getSymName()
-                 << (function.isDeclaration() ? "" : ", which has a body");
+                 << (function.isDeclaration() ? "" : ", which has a body; leave the body out");
   return error << " on " << op->getName();
 }
 
@@ -290,6 +291,8 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                            << "' must be on a module, with a list of names, but got "
                            << attribute.getValue() << " on " << op->getName();
   }
+  if (name == kStatedAttrName && isa<ModuleOp>(op))
+    return success();
   if (name == kCombineAttrName)
     return verifyCombine(op, attribute.getValue());
   if (name == kUnboundedAttrName) {

@@ -7,11 +7,13 @@
 
 #include "base/Abi/TimelineFormat.h"
 #include "dialect/Tile/TextInput.h"
+#include "dialect/Tile/Tile.h"
 #include "lib/Bundle/HeldDiagnostics.h"
 #include "lib/Driver/MappedModule.h"
 #include "lib/Driver/ParamInference.h"
 #include "lib/Driver/UnmappedViews.h"
 #include "lib/Support/MakeError.h"
+#include "passes/Tile/BindParameters.h"
 
 using namespace tilewright;
 
@@ -51,6 +53,9 @@ llvm::Error FileRun::read(DiagnosticPrinter *printer) {
     return makeError("compilation failed; correct the errors above");
   if (isMapped(*module))
     return llvm::Error::success();
+  mlir::Operation *entry = findEntry(*module, options.entry);
+  if (llvm::isa_and_present<tile::KernelOp, tile::ProgramOp>(entry))
+    stated = interpreter::StatedConditions(tile::Signature(entry));
   return inferParams(*module, options, request.binding);
 }
 
@@ -75,7 +80,19 @@ llvm::Error FileRun::compile() {
   mlir::Operation *entry = module ? chooseEntry(*module, options.entry, kind, *buffer) : nullptr;
   if (!entry)
     return makeError("compilation failed; correct the errors above");
-  llvm::Expected<NpyBinding> bound = NpyBinding::create(getArguments(entry), request.binding);
+  stated.attach(*module);
+  llvm::SmallVector<ArgumentInfo> arguments = getArguments(entry);
+  llvm::SmallVector<llvm::StringRef> captures;
+  for (const ArgumentInfo &argument : arguments) {
+    auto view = llvm::dyn_cast<tile::ViewType>(argument.type);
+    if (argument.isCapture &&
+        llvm::isa<mlir::FloatType>(view ? view.getElementType() : argument.type))
+      captures.push_back(argument.name);
+  }
+  llvm::Expected<NpyBinding> bound =
+      NpyBinding::create(arguments, request.binding, [&](llvm::StringRef name) {
+        return stated.explainAbsent(entry, name, captures);
+      });
   if (!bound)
     return bound.takeError();
   binding.emplace(std::move(*bound));
@@ -85,6 +102,7 @@ llvm::Error FileRun::compile() {
     entry = module ? chooseEntry(*module, options.entry, kind, *buffer) : nullptr;
     if (!entry)
       return makeError("compilation failed; correct the errors above");
+    stated.attach(*module);
   }
   llvm::Expected<std::unique_ptr<DeviceRun>> made = DeviceRun::create(device, entry, runOptions);
   if (!made)

@@ -10,6 +10,7 @@
 #include "lib/Driver/DeviceRun.h"
 #include "lib/Driver/NpyBinding.h"
 #include "lib/Driver/ToolSupport.h"
+#include "lib/Interpreter/StatedConditions.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -67,6 +68,7 @@ private:
   EntryKind kind = EntryKind::Any;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  interpreter::StatedConditions stated; ///< of the entry, before parameters are bound
   std::optional<NpyBinding> binding;
   std::unique_ptr<DeviceRun> deviceRun;
   bool hasRun = false;

@@ -27,6 +27,8 @@ namespace tilewright {
 
 namespace {
 
+using ExplainAbsent = llvm::function_ref<std::string(llvm::StringRef)>;
+
 /// "capture 'slopes'", "scalar 'scale'" or "argument 'q'".
 std::string describe(const ArgumentInfo &argument) {
   llvm::StringRef what = "argument";
@@ -53,13 +55,16 @@ std::string listNames(llvm::ArrayRef<ArgumentInfo> arguments) {
 
 /// The argument of that name.
 llvm::Expected<const ArgumentInfo *> findArgument(llvm::ArrayRef<ArgumentInfo> arguments,
-                                                  llvm::StringRef name) {
+                                                  llvm::StringRef name,
+                                                  ExplainAbsent explainAbsent) {
   llvm::SmallVector<llvm::StringRef> names;
   for (const ArgumentInfo &argument : arguments) {
     if (argument.name == name)
       return &argument;
     names.push_back(argument.name);
   }
+  if (std::string reason = explainAbsent ? explainAbsent(name) : ""; !reason.empty())
+    return makeError(reason);
   return makeError("there is no argument '" + name + "'" +
                    suggest(name, names, "; the arguments are: " + listNames(arguments)));
 }
@@ -261,11 +266,12 @@ llvm::Error NpyBinding::bindScalar(const ArgumentInfo &argument, llvm::StringRef
 }
 
 llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> arguments,
-                                              const BindingRequest &request) {
+                                              const BindingRequest &request,
+                                              ExplainAbsent explainAbsent) {
   NpyBinding binding;
   llvm::StringSet<> given, outputs;
   auto claim = [&](llvm::StringRef name, bool asScalar) -> llvm::Expected<const ArgumentInfo *> {
-    llvm::Expected<const ArgumentInfo *> argument = findArgument(arguments, name);
+    llvm::Expected<const ArgumentInfo *> argument = findArgument(arguments, name, explainAbsent);
     if (!argument)
       return argument.takeError();
     if (llvm::Error error = checkKind(**argument, asScalar))
@@ -294,7 +300,8 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
   }
   llvm::StringMap<llvm::ArrayRef<int64_t>> strides;
   for (const StridesRequest &entry : request.strides) {
-    llvm::Expected<const ArgumentInfo *> argument = findArgument(arguments, entry.name);
+    llvm::Expected<const ArgumentInfo *> argument =
+        findArgument(arguments, entry.name, explainAbsent);
     if (!argument)
       return argument.takeError();
     if (llvm::none_of(request.arrays, [&](auto &array) { return array.name == entry.name; }))

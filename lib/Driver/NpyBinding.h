@@ -25,9 +25,10 @@ public:
   /// as scalars and the reverse, element types, ranks and extents other than the view's, files that
   /// do not convert, strides that HostArray rejects, scalars that are no value of their type,
   /// results of captures, and two results in one file. Everything the request names is reported by
-  /// its name.
-  static llvm::Expected<NpyBinding> create(llvm::ArrayRef<ArgumentInfo> arguments,
-                                           const BindingRequest &request);
+  /// its name. `explainAbsent` says why there is no argument of a name, or nothing.
+  static llvm::Expected<NpyBinding>
+  create(llvm::ArrayRef<ArgumentInfo> arguments, const BindingRequest &request,
+         llvm::function_ref<std::string(llvm::StringRef)> explainAbsent = nullptr);
 
   /// The arguments for the device; valid during the lifetime of this object.
   const llvm::StringMap<Argument> &getArguments() const { return arguments; }

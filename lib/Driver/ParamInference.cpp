@@ -50,6 +50,7 @@ public:
       : signature(signature), options(options), given(options.params) {}
 
   llvm::Error addArray(const ArrayRequest &request) {
+    isOfResult = request.input.empty() && !request.isRandom;
     int position = signature.findArg(request.name);
     auto view = position < 0 ? tile::ViewType()
                              : llvm::dyn_cast<tile::ViewType>(signature.getArgType(position));
@@ -89,6 +90,34 @@ public:
       return find(param.getName()) && !found.contains(param.getName()) &&
              !param.getDefaultValue() && param.getName() != "TARGET";
     });
+  }
+
+  /// An extent that no array needs but a result, which --out states, and that is not the default.
+  void warnAboutResults() const {
+    tile::ExprEnvironment environment;
+    environment.name = [&](llvm::StringRef name) -> tile::ExprAttr {
+      int64_t value;
+      auto it = found.find(name);
+      if (it == found.end() || llvm::StringRef(it->second.first).getAsInteger(10, value))
+        return nullptr;
+      return tile::ExprAttr::getInt(signature.op->getContext(), value);
+    };
+    for (tile::ParamDeclAttr param : ofResults) {
+      if (param.getKind() != tile::ParamKind::Int || !param.getDefaultValue())
+        continue;
+      llvm::Expected<tile::ExprAttr> standard =
+          tile::reduceExpr(param.getDefaultValue(), environment);
+      if (!standard) {
+        llvm::consumeError(standard.takeError());
+        continue;
+      }
+      const auto &[value, where] = found.find(param.getName())->second;
+      if (standard->isConstant() && tile::toString(*standard) != value)
+        emitWarning(signature.op->getLoc())
+            << "parameter " << param.getName() << " is " << value << ", from " << where
+            << ", although its default is " << tile::toString(*standard) << "; give --param "
+            << param.getName() << "=" << value << " to confirm it, or correct --out";
+    }
   }
 
 private:
@@ -140,6 +169,10 @@ private:
     llvm::StringRef name = param.getName();
     auto [it, isNew] = found.try_emplace(name, value, where);
     const auto &[known, place] = it->second;
+    if (isNew && isOfResult)
+      ofResults.push_back(param);
+    else if (!isOfResult)
+      llvm::erase(ofResults, param);
     if (isNew)
       options.params.emplace_back(name.str(), value);
     else if (known != value)
@@ -152,6 +185,8 @@ private:
   TilePipelineOptions &options;
   const std::vector<std::pair<std::string, std::string>> given;
   llvm::StringMap<std::pair<std::string, std::string>> found; ///< value and its source
+  bool isOfResult = false;                                    ///< whether the array is only written
+  llvm::SmallVector<tile::ParamDeclAttr> ofResults;           ///< that only such arrays determine
 };
 
 /// Rejects a name that is no argument: it would have been the one that determines a parameter.
@@ -194,6 +229,7 @@ llvm::Error tilewright::inferParams(mlir::ModuleOp module, TilePipelineOptions &
   for (const ArrayRequest &array : request.arrays)
     if (llvm::Error error = inference.addArray(array))
       return error;
+  inference.warnAboutResults();
   if (inference.lacksValue())
     return rejectUnknownNames(module, signature, options, request);
   return llvm::Error::success();

@@ -6,6 +6,7 @@
 #include "lib/Interpreter/Launch.h"
 
 #include "lib/Interpreter/ElementConstraints.h"
+#include "lib/Interpreter/StatedConditions.h"
 #include "lib/Interpreter/Watch.h"
 
 #include "base/Expr/Broken.h"
@@ -52,6 +53,19 @@ tile::ExprEnvironment environmentOf(Operation *op, ArrayRef<BoundArgument> argum
   };
   environment.smCount = smCount.value_or(numeric::hardwareThreads());
   return environment;
+}
+
+/// For `dim(x, 0) == 0`, where x is optional: a kernel has no use for it.
+static std::string suggestOmission(tile::ExprAttr constraint, const tile::Signature &signature) {
+  bool isEquation = constraint.getKind() == tile::ExprKind::Call &&
+                    tile::getFunction(constraint) == expr::Function::Equal;
+  if (!isEquation || constraint.getOperands()[0].getKind() != tile::ExprKind::Dim ||
+      constraint.getOperands()[1] != tile::ExprAttr::getInt(constraint.getContext(), 0))
+    return "";
+  StringRef name = constraint.getOperands()[0].getName();
+  int position = signature.findArg(name);
+  bool isOptional = position >= 0 && signature.argOptional[position];
+  return isOptional ? "; leave '" + name.str() + "' out" : "";
 }
 
 LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments,
@@ -107,12 +121,19 @@ LogicalResult checkConstraints(Operation *op, ArrayRef<BoundArgument> arguments,
       error << tile::toString(leaf) << " = "
             << tile::toString(llvm::cantFail(tile::reduceExpr(leaf, environment)));
     });
-    return error << expr::suggestValues(tile::toExpr(constraint), [&](const expr::Expr &leaf) {
-             for (tile::ExprAttr each : read)
-               if (tile::toExpr(each) == leaf)
-                 return tile::toString(llvm::cantFail(tile::reduceExpr(each, environment)));
-             return std::string();
-           });
+    std::string remedy = suggestOmission(constraint, signature);
+    if (remedy.empty())
+      remedy = expr::suggestValues(tile::toExpr(constraint), [&](const expr::Expr &leaf) {
+        for (tile::ExprAttr each : read)
+          if (tile::toExpr(each) == leaf)
+            return tile::toString(llvm::cantFail(tile::reduceExpr(each, environment)));
+        return std::string();
+      });
+    std::string params = StatedConditions::find(op).suggestParams(op, constraint, environment);
+    error << remedy;
+    if (!params.empty())
+      error << (remedy.empty() ? "; give " : ", or give ") << params;
+    return error;
   }
   return success();
 }

@@ -521,7 +521,7 @@ func.func private @f(i32) -> i1 attributes {tile.replaceable = "multiply"}
 
 // -----
 
-// expected-error @+1 {{'tile.base' must be on a function without a body and name a function, but got @g on @f, which has a body}}
+// expected-error @+1 {{'tile.base' must be on a function without a body and name a function, but got @g on @f, which has a body; leave the body out}}
 func.func private @f() attributes {tile.base = @g} {
   return
 }
