@@ -16,13 +16,13 @@
 
 using namespace tilewright;
 
-BlockLimits BlockLimits::get(llvm::StringRef target) {
+BlockLimits BlockLimits::get(llvm::StringRef target, bool hasProducts) {
   // A warp multiplies 16 rows and sums over 16 elements of 16 bits; the next product sums over the
   // step of the one whose result it reads. wgmma and boxes of tensor maps are limited to 256
   // columns.
   if (target == "cpu")
     return {1, 1024};
-  return {16, 256};
+  return {hasProducts ? 16 : 1, 256};
 }
 
 std::string BlockLimits::describe() const {
@@ -82,7 +82,7 @@ static llvm::Expected<BlockRow> readRow(const llvm::json::Object &object) {
   row.mask = kind->second;
   for (auto [name, extent] : {std::pair("rows", row.rows), std::pair("columns", row.columns),
                               std::pair("step", row.step)}) {
-    BlockLimits limits = BlockLimits::get(row.target);
+    BlockLimits limits = BlockLimits::get(row.target, /*hasProducts=*/row.structure != "rows");
     if (extent && !limits.allow(extent))
       return llvm::createStringError(
           llvm::Twine(name) + " of a row for " + (row.target.empty() ? "any target" : row.target) +

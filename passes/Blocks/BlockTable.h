@@ -127,10 +127,11 @@ private:
   size_t numUsers = 0;
 };
 
-/// The divisor and the maximum of extents on a target.
+/// The divisor and the maximum of extents on a target. The rows of a kernel without products may
+/// have any number.
 struct BlockLimits {
   int64_t unit, most;
-  static BlockLimits get(llvm::StringRef target);
+  static BlockLimits get(llvm::StringRef target, bool hasProducts = true);
   bool allow(int64_t extent) const { return extent >= 1 && extent <= most && extent % unit == 0; }
   /// "a multiple of 16 up to 256".
   std::string describe() const;

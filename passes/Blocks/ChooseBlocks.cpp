@@ -275,11 +275,13 @@ private:
       return emit() << "is neither the extent of an operand of a product in a loop nor that of the "
                        "rows that a kernel loads, so it cannot be chosen; give it a default or a "
                        "value";
-    BlockLimits limits = BlockLimits::get(target);
+    const bool hasProducts = user->structure.products != 0;
+    BlockLimits limits = BlockLimits::get(target, hasProducts);
     if (given) {
       if (given.getKind() != ExprKind::Int || !limits.allow(given.getValue()))
-        return emit() << "is for the " << role << " of products and must be " << limits.describe()
-                      << " on " << target << ", but got " << tile::toString(given);
+        return emit() << "is for the " << role << (hasProducts ? " of products" : " of its loads")
+                      << " and must be " << limits.describe() << " on " << target << ", but got "
+                      << tile::toString(given);
       extent = given.getValue();
     }
     if (!extent)
@@ -289,8 +291,18 @@ private:
     if (failed(multiple))
       return failure();
     int64_t most = extent;
-    while (!given && *multiple && extent && !(limits.allow(extent) && *multiple % extent == 0))
-      --extent;
+    if (!given && *multiple) {
+      // Rows of loads may have any number, but are divided evenly by those of products if possible.
+      auto findDivisor = [&](BlockLimits of) {
+        int64_t divisor = most;
+        while (divisor && !(of.allow(divisor) && *multiple % divisor == 0))
+          --divisor;
+        return divisor;
+      };
+      extent = findDivisor(BlockLimits::get(target));
+      if (!extent)
+        extent = findDivisor(limits);
+    }
     if (!extent)
       return emit() << "must divide " << *multiple << " and be " << limits.describe() << " on "
                     << target << ", of at most " << most << ", but there is no such number";
