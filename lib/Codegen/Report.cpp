@@ -322,6 +322,17 @@ private:
     return sum;
   }
 
+  /// Whether the body of a loop, without inner loops, loads tiles, and none to shared memory.
+  static bool loadsToRegisters(Operation *loop) {
+    bool loads = false, copies = false;
+    loop->walk([&](Operation *op) {
+      bool isOwn = op->getParentOfType<LoopLikeOpInterface>() == loop;
+      loads |= isOwn && isa<LoadOp>(op);
+      copies |= isOwn && isa<CopyAsyncOp, TmaLoadOp>(op);
+    });
+    return loads && !copies;
+  }
+
   void visit(Operation *op, const Context &context, LoopReport &found) {
     if (auto roles = dyn_cast<RolesOp>(op)) {
       for (auto [i, body] : llvm::enumerate(roles.getBodies())) {
@@ -345,6 +356,9 @@ private:
       if (auto schedule = op->getAttrOfType<ScheduleAttr>("tgpu.schedule")) {
         loop.skeleton = stringifySkeleton(schedule.getSkeleton()).str();
         loop.stages = schedule.getStages();
+      } else if (loadsToRegisters(op)) {
+        loop.notPipelined = "it loads tiles to registers; only operands of products are copied "
+                            "ahead";
       }
       report.loops[place] = std::move(loop);
       return;
@@ -426,17 +440,44 @@ static void printTraffic(llvm::raw_ostream &os, const SharedTraffic &shared) {
        << ')';
 }
 
+/// What ptxas says of an entry; null if that is unknown.
+static const KernelResources *findResources(const std::vector<KernelResources> &resources,
+                                            llvm::StringRef entry) {
+  auto known =
+      llvm::find_if(resources, [&](const KernelResources &r) { return r.kernel == entry; });
+  return known == resources.end() ? nullptr : &*known;
+}
+
+void tilewright::printSummary(llvm::raw_ostream &os, const std::vector<KernelReport> &kernels,
+                              const std::vector<KernelResources> &resources) {
+  for (const KernelReport &kernel : kernels) {
+    const KernelResources *known = findResources(resources, tgpu::getAlignedEntry(kernel.kernel));
+    if (!known)
+      known = findResources(resources, kernel.kernel);
+    Occupancy occupancy =
+        computeOccupancy(kernel, known ? std::optional(known->registers) : std::nullopt);
+    os << kernel.kernel << " for " << kernel.target << ": " << 32 * kernel.warps << " threads, ";
+    if (known)
+      os << known->registers << " registers, " << known->spillStoreBytes + known->spillLoadBytes
+         << " bytes spilled, ";
+    os << kernel.sharedBytes << " bytes shared, " << (known ? "" : "at most ") << occupancy.blocks
+       << (occupancy.blocks == 1 ? " block" : " blocks") << " per multiprocessor, "
+       << (kernel.roles.empty() ? "no roles" : "roles") << '\n';
+    if (!kernel.noRoles.empty())
+      os << "  no roles        " << kernel.noRoles << '\n';
+    for (const std::string &note : kernel.notes)
+      os << "  slower          " << note << '\n';
+    for (const std::string &place : kernel.unchecked)
+      os << "  unchecked       synchronization at " << place << '\n';
+  }
+}
+
 void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelReport> &kernels,
                              const std::vector<KernelResources> &resources) {
   for (const KernelReport &kernel : kernels) {
-    auto find = [&](llvm::StringRef entry) -> const KernelResources * {
-      auto known =
-          llvm::find_if(resources, [&](const KernelResources &r) { return r.kernel == entry; });
-      return known == resources.end() ? nullptr : &*known;
-    };
     // Of two forms, the one that most launches use comes first.
-    const KernelResources *general = find(kernel.kernel);
-    const KernelResources *aligned = find(tgpu::getAlignedEntry(kernel.kernel));
+    const KernelResources *general = findResources(resources, kernel.kernel);
+    const KernelResources *aligned = findResources(resources, tgpu::getAlignedEntry(kernel.kernel));
     const KernelResources *known = aligned ? aligned : general;
     auto printSpills = [&](const KernelResources &of) {
       os << of.spillStoreBytes << " bytes stored, " << of.spillLoadBytes << " bytes loaded, stack "
@@ -498,6 +539,8 @@ void tilewright::printReport(llvm::raw_ostream &os, const std::vector<KernelRepo
           os << " in role " << loop.role;
         if (!loop.skeleton.empty())
           os << ", " << loop.skeleton << ", stages " << loop.stages;
+        if (!loop.notPipelined.empty())
+          os << ", not pipelined: " << loop.notPipelined;
       }
       os << "\n    " << indent << "matrix instructions  ";
       printCounts(os, loop.matrixInstructions);
@@ -526,7 +569,8 @@ void tilewright::printWorkspaces(llvm::raw_ostream &os, ModuleOp module) {
   }
 }
 
-void tilewright::reportOn(ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os) {
+void tilewright::reportOn(ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os,
+                          ReportLength length) {
   std::vector<KernelReport> kernels = describeKernels(module);
   std::vector<KernelResources> resources;
   if (!findAssembler().empty()) {
@@ -535,6 +579,8 @@ void tilewright::reportOn(ModuleOp module, const GpuOptions &options, llvm::raw_
     if (!cubin)
       os << "no resources: " << llvm::toString(cubin.takeError()) << '\n';
   }
+  if (length == ReportLength::Summary)
+    return printSummary(os, kernels, resources);
   printWorkspaces(os, module);
   printReport(os, kernels, resources);
 }

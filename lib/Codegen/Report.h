@@ -31,7 +31,8 @@ struct LoopReport {
   std::string role;  ///< empty if all warps execute the same code
   int depth = 0;     ///< number of enclosing loops
   std::string skeleton;
-  int64_t stages = 0; ///< from the schedule; 0 if the loop has none
+  int64_t stages = 0;       ///< from the schedule; 0 if the loop has none
+  std::string notPipelined; ///< why a loop that loads tiles has no schedule
   /// "mma.sync m16n8k16", for each warp; "wgmma m64n128k16", for each warpgroup; "fma", for each
   /// thread.
   std::map<std::string, int64_t> matrixInstructions;
@@ -80,11 +81,17 @@ Occupancy computeOccupancy(const KernelReport &kernel, std::optional<int64_t> re
 /// The workspaces of the programs, as products of extents and bytes.
 void printWorkspaces(llvm::raw_ostream &os, mlir::ModuleOp module);
 
+/// How much a report says: of each kernel all, or one line, and what is slower than it could be.
+enum class ReportLength { Full, Summary };
+
 /// Describes the module to `os`; registers and spills come from ptxas, if the machine has it and it
 /// accepts the code. Precondition: as for describeKernels.
-void reportOn(mlir::ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os);
+void reportOn(mlir::ModuleOp module, const GpuOptions &options, llvm::raw_ostream &os,
+              ReportLength length = ReportLength::Full);
 
 /// `resources` come from ptxas; without them, its figures are "unknown".
+void printSummary(llvm::raw_ostream &os, const std::vector<KernelReport> &kernels,
+                  const std::vector<KernelResources> &resources);
 void printReport(llvm::raw_ostream &os, const std::vector<KernelReport> &kernels,
                  const std::vector<KernelResources> &resources);
 

@@ -223,7 +223,7 @@ private:
       return true;
     std::string text;
     llvm::raw_string_ostream stream(text);
-    reportOn(*mapped, part.gpu, stream);
+    reportOn(*mapped, part.gpu, stream, request.reportLength);
     Progress::hide();
     *request.report << text;
     part.gpu.warnsOfSpills = false; // the report printed a warning

@@ -7,6 +7,7 @@
 #define TILEWRIGHT_LIB_DRIVER_BUNDLEREQUEST_H
 
 #include "lib/Bundle/BundleCompiler.h"
+#include "lib/Codegen/Report.h"
 #include "lib/Driver/Compiler.h"
 
 #include "llvm/Support/MemoryBufferRef.h"
@@ -47,7 +48,8 @@ struct BundleRequest {
   GpuOptions gpu; ///< its target is ignored
   BundleScope scope;
   llvm::raw_ostream *report = nullptr; ///< receives the report of each variant for each target
-  std::string ptx;                     ///< code for the only variant and target
+  ReportLength reportLength = ReportLength::Full;
+  std::string ptx; ///< code for the only variant and target
   /// If set, called when a step begins, with its name.
   std::function<void(const std::string &)> progress;
 };

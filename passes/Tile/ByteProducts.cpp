@@ -11,7 +11,8 @@
 using namespace mlir;
 using namespace tilewright;
 
-bool tilewright::isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps) {
+bool tilewright::isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps,
+                                  bool withSum) {
   constexpr int64_t depthOfInstruction = 32, mostInstructions = 4, mostColumns = 256, unit = 8;
   auto lhs = cast<RankedTensorType>(dot.getLhs().getType());
   auto result = cast<RankedTensorType>(dot.getType());
@@ -24,8 +25,9 @@ bool tilewright::isProductOfBytes(tile::DotOp dot, const Target &target, int64_t
   bool isLoad = static_cast<bool>(dot.getLhs().getDefiningOp<tile::LoadOp>());
   return element && element.getWidth() == 8 && target.has(Feature::Wgmma) &&
          warps % Target::warpsOfGroup == 0 && !dot.getTransposeA() && dot.getTransposeB() &&
-         !dot.getAcc() && (!isLoad || isCopied(dot.getLhs())) && isCopied(dot.getRhs()) &&
-         depth % depthOfInstruction == 0 && depth <= mostInstructions * depthOfInstruction &&
+         (withSum || !dot.getAcc()) && (!isLoad || isCopied(dot.getLhs())) &&
+         isCopied(dot.getRhs()) && depth % depthOfInstruction == 0 &&
+         depth <= mostInstructions * depthOfInstruction &&
          result.getDimSize(0) % tgpu::rowsOfWarpgroup == 0 && result.getDimSize(1) % unit == 0 &&
          result.getDimSize(1) <= mostColumns;
 }

@@ -14,8 +14,9 @@ class Target;
 
 /// Whether wgmma multiplies 8-bit operands as they are: it takes bytes only along k, and its sums
 /// are exact enough for four instructions (docs/design/tgpu.md), without an accumulator.
-/// `warps` is the number that the user wants, or 0.
-bool isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps);
+/// `warps` is the number that the user wants, or 0. `withSum` asks of the product alone, whether or
+/// not it has an accumulator.
+bool isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps, bool withSum = false);
 
 } // namespace tilewright
 

@@ -32,6 +32,26 @@ tile.kernel @deep(%q: !view, %k: !view, %y: !sum) grid(%i = 1) {
   tile.store %s, %y[0, 0] : tensor<64x64xf32>, !sum
 }
 
+// The accumulator alone is in the way.
+// CHECK: [[#@LINE+5]]:8: remark: [Missed] widened-product | Category:tile-to-tgpu | Function=summed | Reason="8-bit operands are converted to f16 in registers; wgmma rounds sums of bytes, so it multiplies them without an accumulator; add the product to the sum, as in %sum + dot(%a, %b)"
+tile.kernel @summed(%q: !view, %k: !view, %y: !sum) grid(%i = 1) {
+  %a = tile.load %q[0, 0] : !view -> tensor<64x64xf8E4M3FN>
+  %b = tile.load %k[0, 0] : !view -> tensor<64x64xf8E4M3FN>
+  %old = tile.load %y[0, 0] : !sum -> tensor<64x64xf32>
+  %s = tile.dot %a, %b, %old transpose_b : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
+  tile.store %s, %y[0, 0] : tensor<64x64xf32>, !sum
+}
+
+// So is the layout of an operand.
+// CHECK: [[#@LINE+5]]:8: remark: [Missed] widened-product | Category:tile-to-tgpu | Function=summed_along | Reason="8-bit operands are converted to f16 in registers; wgmma takes 8-bit operands only K-major, and one is not; add the product to the sum, as in %sum + dot(%a, %b), or where speed matters, use 16-bit arrays"
+tile.kernel @summed_along(%q: !view, %k: !view, %y: !sum) grid(%i = 1) {
+  %a = tile.load %q[0, 0] : !view -> tensor<64x64xf8E4M3FN>
+  %b = tile.load %k[0, 0] : !view -> tensor<64x64xf8E4M3FN>
+  %old = tile.load %y[0, 0] : !sum -> tensor<64x64xf32>
+  %s = tile.dot %a, %b, %old : tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN> -> tensor<64x64xf32>
+  tile.store %s, %y[0, 0] : tensor<64x64xf32>, !sum
+}
+
 // CHECK-NOT: remark
 tile.kernel @wider(%q: !half, %k: !half, %y: !sum) grid(%i = 1) {
   %a = tile.load %q[0, 0] : !half -> tensor<64x64xf16>

@@ -265,7 +265,7 @@ tile.kernel @unbound params(D: int) (%x: !tile.view<[?], f32>) grid(%b = D) {
 
 tile.kernel @rank0 (%x: !tile.view<[?], f32>) grid(%b = 1) {
   %t = tile.load %x[0] : !tile.view<[?], f32> -> tensor<16xf32>
-  // expected-error @+1 {{'tile.reduce' has a tile of rank 0; on a GPU a tile must have rank 1 or more}}
+  // expected-error @+1 {{'tile.reduce' has a tile of rank 0, which the CPU device alone computes; on a GPU a tile must have rank 1 or more, so reduce a tile [1, N], as tile.reshape makes it, to a tile [1]}}
   %s = tile.reduce add %t dim 0 : tensor<16xf32> -> tensor<f32>
 }
 

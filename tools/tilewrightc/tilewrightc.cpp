@@ -82,11 +82,11 @@ int main(int argc, char **argv) {
       cl::value_desc("file"), cl::cat(category));
   cl::opt<std::string> output("o", cl::desc("Output file; standard output by default"),
                               cl::init("-"), cl::value_desc("file"), cl::cat(category));
-  cl::opt<bool> report(
+  cl::opt<std::string> reportText(
       "report",
-      cl::desc(
-          "Print the resources, schedule and memory accesses of each kernel on standard error"),
-      cl::cat(category));
+      cl::desc("Print the resources, schedule and memory accesses of each kernel on standard "
+               "error; =summary: one line for each kernel, and what is slower than it could be"),
+      cl::ValueOptional, cl::value_desc("summary"), cl::cat(category));
   cl::opt<std::string> timelineText(
       "timeline",
       cl::desc("Kernels write the times of their operations to an argument 'timeline', with this "
@@ -125,6 +125,10 @@ int main(int argc, char **argv) {
     return reportUsage(
         tool, "--timeline: expected a power of 2 from " + llvm::Twine(timeline::leastWords) +
                   " to " + llvm::Twine(timeline::mostWords) + " but got '" + timelineText + "'");
+  const bool report = reportText.getNumOccurrences() != 0;
+  if (!reportText.empty() && reportText != "summary")
+    return reportUsage(tool, "--report: expected no value or summary but got '" + reportText + "'");
+  const auto reportLength = reportText.empty() ? ReportLength::Full : ReportLength::Summary;
   if (report && !form && !isBundle)
     return reportUsage(tool, "--report requires GPU output, but got --emit=" + emit +
                                  "; give --emit=tgpu, llvm, ptx, cubin or bundle");
@@ -159,6 +163,7 @@ int main(int argc, char **argv) {
   request.gpu = gpu;
   if (report)
     request.report = &llvm::errs();
+  request.reportLength = reportLength;
   if (llvm::Error error = parseEach("--variant", variants, parseVariant, request.variants))
     return reportUsage(tool, std::move(error));
 
@@ -219,7 +224,7 @@ int main(int argc, char **argv) {
         return exitFailed;
       std::string text;
       llvm::raw_string_ostream stream(text);
-      reportOn(*module, gpu, stream);
+      reportOn(*module, gpu, stream, reportLength);
       Progress::hide();
       llvm::errs() << text;
       gpu.warnsOfSpills = false; // the report has warned

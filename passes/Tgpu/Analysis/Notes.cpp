@@ -26,21 +26,26 @@ std::string tgpu::describePlace(Location location) {
   return text.empty() ? "unknown place" : text;
 }
 
-void tgpu::addNote(Operation *kernel, Location location, StringRef category, StringRef what,
-                   const Twine &why) {
-  std::string reason = why.str();
+bool tgpu::recordNote(Operation *kernel, Location location, StringRef what, const Twine &why) {
   auto note = StringAttr::get(kernel->getContext(),
-                              what + ": " + reason + " (" + describePlace(location) + ")");
+                              what + ": " + why + " (" + describePlace(location) + ")");
   SmallVector<Attribute> notes;
   if (auto known = kernel->getAttrOfType<ArrayAttr>(notesName))
     notes.assign(known.begin(), known.end());
   if (llvm::is_contained(notes, note))
-    return;
+    return false;
   notes.push_back(note);
   kernel->setAttr(notesName, ArrayAttr::get(kernel->getContext(), notes));
-  remark::missed(location, remark::RemarkOpts::name(what).category(category).function(
-                               SymbolTable::getSymbolName(kernel).getValue()))
-      << remark::reason("{0}", reason);
+  return true;
+}
+
+void tgpu::addNote(Operation *kernel, Location location, StringRef category, StringRef what,
+                   const Twine &why) {
+  std::string reason = why.str();
+  if (recordNote(kernel, location, what, reason))
+    remark::missed(location, remark::RemarkOpts::name(what).category(category).function(
+                                 SymbolTable::getSymbolName(kernel).getValue()))
+        << remark::reason("{0}", reason);
 }
 
 tgpu::Refusal tgpu::findRefusal(Operation *op, llvm::function_ref<void()> plan) {

@@ -28,6 +28,10 @@ std::string describePlace(mlir::Location location);
 void addNote(mlir::Operation *kernel, mlir::Location location, llvm::StringRef category,
              llvm::StringRef what, const llvm::Twine &why);
 
+/// The same without the remark. Returns whether it was not there.
+bool recordNote(mlir::Operation *kernel, mlir::Location location, llvm::StringRef what,
+                const llvm::Twine &why);
+
 /// Why `plan` fails: the first error that it emits, without its location and the remedy that names
 /// a schedule, and that location. No diagnostic reaches the user. Empty if it emits none.
 struct Refusal {

@@ -5,6 +5,8 @@
 
 #include "passes/Tgpu/Map/KernelMapper.h"
 
+#include "passes/Tgpu/Analysis/Notes.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -439,6 +441,8 @@ LogicalResult KernelMapper::run() {
                             kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
                             kernel.getGridAttr(), kernel.getConstraintsAttr(),
                             kernel.getArgDefaultsAttr(), kernel.getBindingsAttr(), IntegerAttr());
+  if (Attribute notes = kernel->getAttr(notesName))
+    mapped->setAttr(notesName, notes);
   entry = b.createBlock(&mapped.getBody());
   for (BlockArgument argument : kernel.getBody().getArguments())
     map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));

@@ -312,7 +312,9 @@ LogicalResult LayoutInference::visit(Operation *op) {
                                          llvm::to_vector(ValueRange(op->getResults()))))
     if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && type.getRank() < 1)
       return op->emitError() << "'" << op->getName() << "' has a tile of rank " << type.getRank()
-                             << "; on a GPU a tile must have rank 1 or more";
+                             << ", which the CPU device alone computes; on a GPU a tile must have "
+                                "rank 1 or more, so reduce a tile [1, N], as tile.reshape makes "
+                                "it, to a tile [1]";
   if (isa<tile::ForBlocksOp>(op))
     classOf(cast<tile::ForBlocksOp>(op).getKeep());
   if (isa<scf::ForOp, tile::ForBlocksOp>(op)) {

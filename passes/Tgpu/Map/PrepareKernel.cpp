@@ -9,6 +9,7 @@
 #include "dialect/Tgpu/MatrixShape.h"
 #include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/FirstUser.h"
+#include "passes/Tgpu/Analysis/Notes.h"
 #include "passes/Tgpu/Analysis/WrittenViews.h"
 #include "passes/Tgpu/Map/ConvertedOperands.h"
 #include "passes/Tgpu/Map/LayoutInference.h"
@@ -34,16 +35,28 @@ static bool isOfBits(Type type, unsigned bits) {
   return element && element.getWidth() == bits;
 }
 
-static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot) {
+static void remarkWidened(tile::KernelOp kernel, tile::DotOp dot, const Target &target,
+                          int64_t warps) {
   bool isAlongK = !dot.getTransposeA() && dot.getTransposeB();
+  constexpr StringLiteral remedy = "where speed matters, use 16-bit arrays";
+  std::string why = isAlongK ? "wgmma multiplies bytes of 64 rows or more and a depth of 32, 64, "
+                               "96 or 128, without an accumulator"
+                             : "wgmma takes 8-bit operands only K-major, and one is not";
+  if (isProductOfBytes(dot, target, warps, /*withSum=*/true))
+    why = "wgmma rounds sums of bytes, so it multiplies them without an accumulator; add the "
+          "product to the sum, as in %sum + dot(%a, %b)";
+  else if (dot.getAcc())
+    why =
+        (llvm::Twine(why) + "; add the product to the sum, as in %sum + dot(%a, %b), or " + remedy)
+            .str();
+  else
+    why = (llvm::Twine(why) + "; " + remedy).str();
   remark::missed(dot.getLoc(), remark::RemarkOpts::name("widened-product")
                                    .category("tile-to-tgpu")
                                    .function(kernel.getSymName()))
-      << remark::reason("8-bit operands are converted to f16 in registers; {0}; where speed "
-                        "matters, use 16-bit arrays",
-                        isAlongK ? "wgmma multiplies bytes of 64 rows or more and a depth of 32, "
-                                   "64, 96 or 128, without an accumulator"
-                                 : "wgmma takes 8-bit operands only K-major, and one is not");
+      << remark::reason("8-bit operands are converted to f16 in registers; {0}", why);
+  if (target.has(Feature::Wgmma))
+    recordNote(kernel, dot.getLoc(), "a product of 8-bit operands as one of f16", why);
 }
 
 void tgpu::widenProducts(tile::KernelOp kernel, const Target &target, int64_t warps) {
@@ -52,7 +65,7 @@ void tgpu::widenProducts(tile::KernelOp kernel, const Target &target, int64_t wa
   kernel.walk([&](tile::DotOp dot) {
     if (!isOfBits(dot.getLhs().getType(), 8) || isProductOfBytes(dot, target, warps))
       return;
-    remarkWidened(kernel, dot);
+    remarkWidened(kernel, dot, target, warps);
     for (OpOperand &operand : dot->getOpOperands().take_front(2)) {
       Value source = operand.get();
       Value &wide = widened[source];
