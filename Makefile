@@ -83,6 +83,7 @@ docs: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target refresh-reference-docs
 	@/usr/bin/python3 scripts/diagnostics.py --write
 	@/usr/bin/python3 scripts/library.py --write
+	@/usr/bin/python3 scripts/kernels.py --write
 
 digests: configure
 	@scripts/install-ptxas.sh $(BUILD)
