@@ -55,15 +55,42 @@ AREAS = {
 }
 # A message with one of these words, then ": …", ends with the cause.
 FAILURES = "cannot|could not|bad|malformed|rejects?|failed|has no|no variant|not valid|not"
+# Beginnings and ends of messages that the sources compose: their texts, up to the first variable part, and how they go on.
+# A text in the third column is a remedy.
+PARTS = {
+    "argument '": "the type that the argument must have, and which it has",
+    "binds '": "what the parameter must be",
+    "cannot bind '": "the value, and what it must be",
+    "its first region": "the region of `tile.if` that must end with tile.yield",
+    "packed": "the clause of `in order` that must have a flag or a number",
+    "the end of the text": "what was found instead of the expected token",
+    "in an expression": "`reads argument '…' where the condition of the argument does not hold`",
+    "with tile.await requires a separate role,": "why there is none, and the remedy",
+    "overwrites …": "what else accesses the memory, and the barrier that is missing",
+    "in the grid, …": "the expression that cannot be computed",
+    "overflow of 64 bits": "why an expression `cannot be computed`",
+    "the kernel must add as many tiles there": "the remedy for a `tile.await` that waits forever",
+    "a copy by TMA": "the asynchronous operation of a fault",
+    "a product of warpgroup": "the asynchronous operation of a fault",
+    "an asynchronous copy of": "the asynchronous operation of a fault",
+    "has no parameter '": "the parameters that there are, or a similar one",
+    "wgmma multiplies bytes of": "a remedy",
+    "ptxas failed": "what ptxas says",
+    ", or give more warps than": "",
+    "choose blocks that need fewer": "",
+    "make its tiles smaller": "",
+}
+SPILLS = "kernel @… spills … bytes of registers on …"  # of the warning that has these remedies
 INTRODUCTION = """\
 # Diagnostics
 
 The error messages of the compiler, the tools and the runtime, grouped by the part that prints them. A message states
 the violated rule; most messages then state what was found ("but got ..."), and some a remedy. The columns of a table
 are these parts, in this order. An ellipsis marks text that depends on the program, and a slash separates alternatives.
-Some rows, such as `it reads another value`, are the end of a message whose beginning is another row. The last column
-names one test that asserts the message, or a unique part of it: by -verify-diagnostics, FileCheck, or an assertion of
-GoogleTest or Python. Messages without a test are listed at the end, with the reason.
+Some rows, such as `it reads another value`, are the end of a message whose beginning is another row. Where a row is the
+beginning of one, the second column says in plain text how it goes on. The last column names one test that asserts the
+message, or a unique part of it: by -verify-diagnostics, FileCheck, or an assertion of GoogleTest or Python. Messages
+without a test are listed at the end, with the reason.
 
 [Read an error](../guide/debug.md#read-an-error) shows messages in context.
 
@@ -97,6 +124,17 @@ def cell(text):
     return ticks + pad + text.replace("|", "\\|") + pad + ticks
 
 
+def row_of(text):
+    """The first cells of a row."""
+    rule, found, remedy = parts_of(text)
+    if found or remedy:
+        return [cell(rule) or "the end of a message", cell(found), cell(remedy)]
+    for beginning, rest in PARTS.items():
+        if rule.strip().startswith(beginning):
+            return [cell(rule), rest, ""] if rest else [cell(SPILLS), "", cell(rule.strip(" ,"))]
+    return [cell(rule), "", ""]
+
+
 def parts_of(text):
     """The rule, the part "but got", and the remedy."""
     rule, found, remedy = text, "", ""
@@ -107,6 +145,9 @@ def parts_of(text):
         rule, found = match[2], match[1]
     # The cause at the end, which is an error of its own, or of the system.
     elif match := re.match(rf"(.*\b(?:{FAILURES})\b.*?): (…)$", text):
+        rule, found = match[1], match[2]
+    # An option or a file, and its error.
+    elif match := re.match(r"((?:--|file |a bundle |ptxas ).*?): ((?:it |/ : … )?…)$", text) or re.match(r"(.*): (… returned .*)$", text):
         rule, found = match[1], match[2]
     whole = found or rule
     before, semicolon, after = whole.rpartition("; ")
@@ -135,7 +176,7 @@ def reference(root, diagnostics, exceptions):
         for text in sorted(areas[area], key=lambda t: (t.lstrip("…' ").lower(), t)):
             test = areas[area][text]
             link = os.path.relpath(test, os.path.dirname(REFERENCE))
-            out.append("| " + " | ".join(cell(part) for part in parts_of(text)) + f" | [{os.path.basename(test)}]({link}) |")
+            out.append("| " + " | ".join(row_of(text)) + f" | [{os.path.basename(test)}]({link}) |")
         out.append("")
     out += ["## Without a test", "",
             "These messages require a fault of the system, or guard against internal errors.", "",

@@ -67,7 +67,8 @@ LogicalResult verifyEnd(Operation *op, Region &region, TypeRange expected, Strin
     return success();
   auto end = region.front().empty() ? YieldOp() : dyn_cast<YieldOp>(region.front().back());
   if (!end)
-    return op->emitOpError("must end ") << what << " with tile.yield";
+    return op->emitOpError("must end ")
+           << what << " with tile.yield; write it as the last statement";
   if (!llvm::equal(end.getYieldedTypes(), expected))
     return end.emitOpError("must yield the types of the results, (")
            << expected << "), but got (" << end.getYieldedTypes() << ")";
@@ -165,7 +166,8 @@ LogicalResult BranchOp::verify() {
   if (condition.size() != 1 || !condition.front().isInteger(1))
     return emitOpError("must have one condition of type i1, but got (") << condition << ")";
   if (getElseRegion().empty() && getNumResults() != 0)
-    return emitOpError("must have a second region, 'else', since it has results");
+    return emitOpError("must have a second region, 'else', since it has results; write else "
+                       "{ ... } that yields the others");
   return failure(failed(verifyEnd(*this, getThenRegion(), getResultTypes(), "its first region")) ||
                  failed(verifyEnd(*this, getElseRegion(), getResultTypes(), "its second region")));
 }
@@ -410,7 +412,8 @@ static ParseResult parseArguments(OpAsmParser &parser,
     return failure();
   if (typed != arguments.size())
     return parser.emitError(arguments.back().ssaName.location, "expected ':' and the type of '")
-           << arguments.back().ssaName.name << "'";
+           << arguments.back().ssaName.name << "'; write it after the name, as in "
+           << arguments.back().ssaName.name << ": i32";
   return success();
 }
 

@@ -59,7 +59,8 @@ public:
       if (auto element = dyn_cast<ParamType>(sum->getElementType());
           element && !names.isSameInProgram(element.getName()))
         return ("the program has no parameter '" + element.getName() +
-                "' with the value of the kernel's, the type of sums")
+                "' with the value of the kernel's, the type of sums; declare it in the "
+                "program")
             .str();
       sums.push_back(std::move(*sum));
       for (ExprAttr &branch : sums.back().conditions)

@@ -55,7 +55,8 @@ public:
     if (auto param = dyn_cast<ParamType>(getElementType(of.getStateType()));
         param && !names.isSameInProgram(param.getName()))
       return ("the program has no parameter '" + param.getName() +
-              "' with the value of the kernel's, the type of states")
+              "' with the value of the kernel's, the type of states; declare it in the "
+              "program")
           .str();
     scf::ForOp loop = of.loop;
     ExprAttr upper = getOfProgram(loop.getUpperBound()), step = getOfProgram(loop.getStep());
@@ -87,7 +88,8 @@ public:
       return reason;
     std::optional<Form> whole = getForm(std::nullopt);
     if (!whole)
-      return "the grid, or an extent of the result, is no expression over the program";
+      return "the grid, or an extent of the result, is no expression over the program; compute "
+             "both from its arguments and parameters";
     ExprAttr rows = blocks[0] ? names.get(of.getPlaces(0)) : ExprAttr();
     for (const SharesRow::Blocks &few : choice.row->few)
       if (rows && blocks[1] && of.isMadeInPlace()) {

@@ -14,7 +14,7 @@ tile.function @twice(%x, %x: f32) -> f32 = %x
 
 // -----
 
-// expected-error @+1 {{expected ':' and the type of '%y'}}
+// expected-error @+1 {{expected ':' and the type of '%y'; write it after the name, as in %y: i32}}
 tile.function @untyped(%x: f32, %y) -> f32 = %x
 
 // -----

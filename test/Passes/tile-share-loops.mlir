@@ -372,7 +372,7 @@ tile.kernel @grid(%c: !view, %n: i32) grid(%m = n) {
   %c1 = arith.constant 1 : i32
   %depth = tile.dim %c, 1 : !view
   %zero = tile.constant 0.0 : !c
-  // expected-remark @+1 {{has no shares: the grid, or an extent of the result, is no expression over the program}}
+  // expected-remark @+1 {{has no shares: the grid, or an extent of the result, is no expression over the program; compute both from its arguments and parameters}}
   %sum = scf.for %k = %c0 to %depth step %c1 iter_args(%old = %zero) -> (!c) : i32 {
     scf.yield %old : !c
   } {tile.combine = @merge}
