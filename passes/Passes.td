@@ -1273,6 +1273,25 @@ def TgpuHoistReads : Pass<"tgpu-hoist-reads", "::mlir::ModuleOp"> {
   }];
 }
 
+def TgpuHoistElements : Pass<"tgpu-hoist-elements", "::mlir::ModuleOp"> {
+  let summary = "read elements that are the same for all tiles of a role once";
+  let description = [{
+    Moves each `tile.at` of a role whose view the kernel does not write, and whose view and indices do not depend on the
+    tile, out of the loop over the tiles.
+
+    Before:
+    ```mlir
+    scf.for %tile = %cta to %tiles step %ctas : i32 {
+      %number = tile.at %numbers[0] : !tile.view<[?], f32>
+    ```
+    After:
+    ```mlir
+    %number = tile.at %numbers[0] : !tile.view<[?], f32>
+    scf.for %tile = %cta to %tiles step %ctas : i32 {
+    ```
+  }];
+}
+
 def TgpuPipelineCopies : Pass<"tgpu-pipeline-copies", "::mlir::ModuleOp"> {
   let summary = "start copies ahead of the iterations that use them";
   let description = [{

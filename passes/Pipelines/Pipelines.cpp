@@ -141,6 +141,7 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   // tgpu-pipeline-copies exist by now, too, and continue across the segments.
   manager.addPass(createTgpuAssignRoles());
   manager.addPass(createTgpuShareSpread());
+  manager.addPass(createTgpuHoistElements());
   // Before tgpu-clone-segments, so that only the usual case is split into segments.
   manager.addPass(createTgpuUnswitchLoops());
   manager.addPass(createTgpuSkipIdleRounds());
