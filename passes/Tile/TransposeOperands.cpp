@@ -36,8 +36,10 @@ using namespace tilewright::tile;
 namespace {
 
 constexpr int64_t interleavedColumns = 16, rowsOfInstance = 64;
-/// Of a product, whose sum and term are both in registers.
-constexpr int64_t mostColumns = 128;
+/// That an instance transposes at a time, in registers.
+constexpr int64_t columnsOfPart = 128;
+/// Of a product, whose sum and parts of whose term are in registers.
+constexpr int64_t mostColumns = 256;
 
 struct Candidate {
   DotOp dot;
@@ -153,6 +155,11 @@ private:
       product.getRhs().getDefiningOp<LoadOp>().getViewMutable().assign(array);
       addInstead(candidate, product);
     }
+    // The other products, of rows, multiply bytes only where this one does.
+    SmallVector<DotOp> others;
+    kernel.walk([&](DotOp dot) { others.push_back(dot); });
+    for (DotOp dot : others)
+      divideDepth(dot, machine);
     KernelOp transpose = makeKernel(kernel, name, type, turnedName, turned, columns);
     for (LaunchOp launch : getLaunches(kernel))
       addLaunch(launch, argument, turned, transpose);
@@ -240,15 +247,18 @@ private:
     SmallVector<Value> indices(kernel.getGridIds().drop_front());
     indices.push_back(row);
     SmallVector<int64_t> from(rank, ShapedType::kDynamic), to(from);
-    from[rank - 1] = to[rank - 2] = 0;
     Type element = type.getElementType();
     auto tile = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); };
-    Value rows =
-        GatherOp::create(b, loc, tile({rowsOfInstance, columns}), body.getArgument(0), indices,
-                         from, DenseI64ArrayAttr(), rank - 2, makeInterleavedRows(b, loc));
-    Value result =
-        TransposeOp::create(b, loc, tile({columns, rowsOfInstance}), rows, ArrayRef<int64_t>{1, 0});
-    StoreOp::create(b, loc, result, body.getArgument(1), indices, to, DenseI64ArrayAttr());
+    Value rowsInOrder = makeInterleavedRows(b, loc);
+    for (int64_t column = 0; column < columns; column += columnsOfPart) {
+      int64_t part = std::min(columnsOfPart, columns - column);
+      from[rank - 1] = to[rank - 2] = column;
+      Value rows = GatherOp::create(b, loc, tile({rowsOfInstance, part}), body.getArgument(0),
+                                    indices, from, DenseI64ArrayAttr(), rank - 2, rowsInOrder);
+      Value result =
+          TransposeOp::create(b, loc, tile({part, rowsOfInstance}), rows, ArrayRef<int64_t>{1, 0});
+      StoreOp::create(b, loc, result, body.getArgument(1), indices, to, DenseI64ArrayAttr());
+    }
     return kernel;
   }
 
