@@ -939,9 +939,11 @@ def TileTransposeOperands : Pass<"tile-transpose-operands", "::mlir::ModuleOp"> 
     workspace has the order of `interleaved` (see tile.dot). A sum is added to the product by `arith.addf`: the matrix
     unit keeps few bits of long sums of bytes.
 
-    This happens for products whose shapes wgmma has (64 rows or more, a depth of 32 to 128), of at most 128 columns,
-    since both sums are in registers. The rows are those of a block that begins at a multiple of 16, of an argument: the
-    rows of packed sequences begin anywhere, where no tensor map can begin along them. Parameters must be bound.
+    This happens for products whose shapes wgmma has (64 rows or more, a depth of 32 to 128), of at most 256 columns,
+    since their sum is in registers. The other products of the kernel, of rows alone, become sums of products of
+    parts of the rows if these have more than 128 bytes, which are too many for a sum of the matrix unit. The rows
+    are those of a block that begins at a multiple of 16, of an argument: the rows of packed sequences begin
+    anywhere, where no tensor map can begin along them. Parameters must be bound.
 
     Before:
     ```mlir
@@ -1825,6 +1827,11 @@ def TgpuBoundMaxima : Pass<"tgpu-bound-maxima", "::mlir::ModuleOp"> {
     applies to f32 tiles in wgmma layouts, in which one warp holds a whole row; the maximum may be multiplied by a
     number that is the same for all rows. The result is the same.
 
+    Other maxima of such tiles in loops get the attribute `tgpu.as_integers`, if their elements are those of products
+    of 8-bit floats, scaled and masked, whose NaNs are positive: the bits of floats that are not negative are ordered as
+    integers are, of which an instruction compares three. Only a warp with a row of negative numbers alone compares
+    once more. The result is the same.
+
     Before:
     ```mlir
     %most = tile.reduce max %s dim 1 : tensor<128x64xf32, #tgpu.wgmma<2>> -> !row
@@ -1941,9 +1948,9 @@ def TgpuSplitTerms : Pass<"tgpu-split-terms", "::mlir::ModuleOp"> {
   let summary = "compute products that threads add to a sum by columns";
   let description = [{
     The matrix unit keeps few digits of a sum of 8-bit operands, so each product of a loop is a term of its own, which
-    threads add to a sum, and which is multiplied while they wait. The pass computes it by 64 columns: the next product
-    is under way while a part is added. It applies if the wait follows the product directly; a product with other work
-    before its wait overlaps with that.
+    threads add to a sum, and which is multiplied while they wait. The pass computes it by 64 columns, of which the
+    last part may have fewer: the next product is under way while a part is added. It applies if the wait follows
+    the product directly; a product with other work before its wait overlaps with that.
 
     Before:
     ```mlir

@@ -55,6 +55,9 @@ inline constexpr llvm::StringLiteral keepPlaceName = "tgpu.keep_place";
 /// On the product of a tile, its first operand, and an expanded row that is one for most rows: a
 /// warp all of whose rows have the factor one skips it.
 inline constexpr llvm::StringLiteral skipOnesName = "tgpu.skip_ones";
+/// On a maximum of f32 along the rows of a wgmma layout, whose NaNs are positive, as those of
+/// products and sums are: threads compare the elements as integers.
+inline constexpr llvm::StringLiteral asIntegersName = "tgpu.as_integers";
 /// On a loop over the iterations that a warpgroup skips in the loop after it.
 inline constexpr llvm::StringLiteral idleRoundsName = "tgpu.idle_rounds";
 /// On a kernel: its last tiles may visit their blocks in another order than the others.

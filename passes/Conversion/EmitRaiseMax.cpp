@@ -10,6 +10,7 @@
 
 #include "base/Layout/Relations.h"
 #include "passes/Conversion/ElementOps.h"
+#include "passes/Conversion/IntegerMaxima.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Tile/PositiveRange.h"
 
@@ -17,8 +18,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
-
-#include <deque>
 
 using namespace mlir;
 using namespace tilewright;
@@ -31,21 +30,6 @@ struct RaisedMaxima : llvm::DenseMap<Value, Value> {};
 
 Value tgpu::mayDifferFromOne(KernelEmitter &e, Value tile) {
   return e.state<RaisedMaxima>().lookup(tile);
-}
-
-/// A tree that combines three values at a time; an odd number of values leaves no remainder.
-static Value combineByThrees(ArrayRef<Value> values, function_ref<Value(Value, Value)> combine) {
-  std::deque<Value> queue(values.begin(), values.end());
-  auto take = [&] {
-    Value value = queue.front();
-    queue.pop_front();
-    return value;
-  };
-  while (queue.size() > 1) {
-    Value first = take(), pair = combine(first, take());
-    queue.push_back(queue.empty() ? pair : combine(pair, take()));
-  }
-  return queue.front();
 }
 
 /// Whether the IR shows, within a few levels, that a number is positive or NaN.

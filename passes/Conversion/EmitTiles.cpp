@@ -8,6 +8,8 @@
 #include "passes/Conversion/Exchange.h"
 
 #include "base/Layout/Relations.h"
+#include "dialect/Tgpu/ScheduleNames.h"
+#include "passes/Conversion/IntegerMaxima.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
 #include "passes/Conversion/ThreadCoords.h"
@@ -287,6 +289,15 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
   SmallVector<Values> parts(plan.result.registersPerThread());
   for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource())))
     parts[plan.resultRegister[reg]].push_back(value);
+  auto encoding = cast<RankedTensorType>(type).getEncoding();
+  if (op->hasAttr(asIntegersName) && op.getKind() == tile::ReduceKind::Max && element.isF32() &&
+      isa_and_nonnull<WgmmaAttr>(encoding) && !plan.acrossWarps()) {
+    Values maxima = emitIntegerMaxima(b, parts, plan.laneMasks), inOrder;
+    for (int reg : *order)
+      inOrder.push_back(maxima[reg]);
+    e.setElements(op.getResult(), inOrder);
+    return success();
+  }
   Values result;
   for (Values &part : parts) {
     while (part.size() > 1) {

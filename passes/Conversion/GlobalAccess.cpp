@@ -627,13 +627,36 @@ Values tgpu::loadRegion(KernelEmitter &e, const ViewRegion &region, const Regist
       element.isInteger(1) || isGatheredAlongRuns ? 1 : getRunLength(layout, region.view.bytes);
   if (vector == 1)
     return loadAll(1);
-  auto branch = scf::IfOp::create(b, SmallVector<Type>(layout.registersPerThread(), element),
-                                  isVectorizable(e, region, vector),
+  // LLVM would divide words into the bytes that leave a branch, which takes two instructions each.
+  constexpr int64_t bytesOfWord = 4;
+  bool isOfWords = element.getIntOrFloatBitWidth() == 8 && vector % bytesOfWord == 0;
+  auto wordsOf = [&](Values elements) {
+    if (!isOfWords)
+      return elements;
+    Values words;
+    for (ArrayRef<Value> rest = elements; !rest.empty(); rest = rest.drop_front(bytesOfWord))
+      words.push_back(b.bitcast(b.vectorOf(rest.take_front(bytesOfWord)), b.getI32Type()));
+    return words;
+  };
+  int64_t count = layout.registersPerThread() / (isOfWords ? bytesOfWord : 1);
+  SmallVector<Type> types(count, isOfWords ? b.getI32Type() : element);
+  auto branch = scf::IfOp::create(b, types, isVectorizable(e, region, vector),
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(branch.thenBlock());
-  scf::YieldOp::create(b, loadAll(vector));
-  b.setInsertionPointToEnd(branch.elseBlock());
-  scf::YieldOp::create(b, loadAll(1));
-  return llvm::to_vector(ValueRange(branch.getResults()));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(branch.thenBlock());
+    scf::YieldOp::create(b, wordsOf(loadAll(vector)));
+    b.setInsertionPointToEnd(branch.elseBlock());
+    scf::YieldOp::create(b, wordsOf(loadAll(1)));
+  }
+  Values results(branch.getResults());
+  if (!isOfWords)
+    return results;
+  Values elements;
+  for (Value word : results) {
+    Value bytes = b.bitcast(word, VectorType::get(bytesOfWord, element));
+    for (int64_t i = 0; i < bytesOfWord; ++i)
+      elements.push_back(b.extract(bytes, i));
+  }
+  return elements;
 }

@@ -18,6 +18,11 @@ class Target;
 /// not it has an accumulator.
 bool isProductOfBytes(tile::DotOp dot, const Target &target, int64_t warps, bool withSum = false);
 
+/// If the rows of two loaded tiles of bytes are too long for one sum, replaces their product by the
+/// sum of products of parts of the rows, each of which is loaded by itself. Does nothing if a part
+/// would not be a product of bytes.
+void divideDepth(tile::DotOp dot, const Target &target);
+
 } // namespace tilewright
 
 #endif // TILEWRIGHT_PASSES_TILE_BYTEPRODUCTS_H

@@ -22,6 +22,7 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace tilewright {
@@ -35,9 +36,14 @@ using namespace tilewright::tile;
 
 namespace {
 
-constexpr int64_t interleavedColumns = 16, rowsOfInstance = 64;
-/// Of a product, whose sum and term are both in registers.
-constexpr int64_t mostColumns = 128;
+constexpr int64_t interleavedColumns = 16;
+/// That are transposed at a time. Threads read bytes of columns in shared memory that lie as many
+/// rows apart as a thread stores, in the same banks: the fewer, the better.
+constexpr int64_t rowsOfPart = 32, columnsOfPart = 128;
+/// An instance transposes several parts, since its start takes as many instructions as one.
+constexpr int64_t bytesOfInstance = 4096, mostRows = 64;
+/// Of a product, whose sum and parts of whose term are in registers.
+constexpr int64_t mostColumns = 256;
 
 struct Candidate {
   DotOp dot;
@@ -153,6 +159,11 @@ private:
       product.getRhs().getDefiningOp<LoadOp>().getViewMutable().assign(array);
       addInstead(candidate, product);
     }
+    // The other products, of rows, multiply bytes only where this one does.
+    SmallVector<DotOp> others;
+    kernel.walk([&](DotOp dot) { others.push_back(dot); });
+    for (DotOp dot : others)
+      divideDepth(dot, machine);
     KernelOp transpose = makeKernel(kernel, name, type, turnedName, turned, columns);
     for (LaunchOp launch : getLaunches(kernel))
       addLaunch(launch, argument, turned, transpose);
@@ -192,7 +203,7 @@ private:
 
   /// Of each 16 rows, the pairs 0, 4, 1, 5, 2, 6, 3 and 7: those that a thread has of a product.
   static Value makeInterleavedRows(OpBuilder &b, Location loc) {
-    auto type = RankedTensorType::get({rowsOfInstance}, b.getI32Type());
+    auto type = RankedTensorType::get({rowsOfPart}, b.getI32Type());
     auto splat = [&](int32_t value) -> Value {
       return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, value));
     };
@@ -207,17 +218,19 @@ private:
     return arith::OrIOp::create(b, loc, arith::OrIOp::create(b, loc, others, pair), half);
   }
 
-  /// A kernel that transposes `rowsOfInstance` rows in each instance.
+  /// A kernel that transposes some rows in each instance.
   KernelOp makeKernel(KernelOp user, StringRef name, ViewType type, StringRef turnedName,
                       ViewType turned, int64_t columns) {
     MLIRContext *context = &getContext();
     OpBuilder b(context);
     Location loc = user.getLoc();
     int64_t rank = type.getRank();
+    int64_t rows = std::clamp(bytesOfInstance / columns, rowsOfPart, mostRows);
+    rows -= rows % rowsOfPart;
     SmallVector<Attribute> gridNames{b.getStringAttr("block")};
-    SmallVector<Attribute> grid{makeCall(
-        context, expr::Function::CeilDiv,
-        {makeDim(context, turnedName, rank - 1), ExprAttr::getInt(context, rowsOfInstance)})};
+    SmallVector<Attribute> grid{
+        makeCall(context, expr::Function::CeilDiv,
+                 {makeDim(context, turnedName, rank - 1), ExprAttr::getInt(context, rows)})};
     for (int64_t dim = 0; dim < rank - 2; ++dim) {
       gridNames.push_back(b.getStringAttr("index" + Twine(dim)));
       grid.push_back(makeDim(context, turnedName, dim));
@@ -235,20 +248,37 @@ private:
     for (size_t i = 0; i < grid.size(); ++i)
       body.addArgument(b.getI32Type(), loc);
     b.setInsertionPointToStart(&body);
-    Value length = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(rowsOfInstance));
-    Value row = arith::MulIOp::create(b, loc, kernel.getGridIds().front(), length);
-    SmallVector<Value> indices(kernel.getGridIds().drop_front());
-    indices.push_back(row);
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));
+    };
+    Value begin = arith::MulIOp::create(b, loc, kernel.getGridIds().front(), number(rows));
     SmallVector<int64_t> from(rank, ShapedType::kDynamic), to(from);
-    from[rank - 1] = to[rank - 2] = 0;
     Type element = type.getElementType();
     auto tile = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); };
-    Value rows =
-        GatherOp::create(b, loc, tile({rowsOfInstance, columns}), body.getArgument(0), indices,
-                         from, DenseI64ArrayAttr(), rank - 2, makeInterleavedRows(b, loc));
-    Value result =
-        TransposeOp::create(b, loc, tile({columns, rowsOfInstance}), rows, ArrayRef<int64_t>{1, 0});
-    StoreOp::create(b, loc, result, body.getArgument(1), indices, to, DenseI64ArrayAttr());
+    Value rowsInOrder = makeInterleavedRows(b, loc);
+    // All parts are loaded before the first one is written.
+    SmallVector<std::tuple<Value, Value, int64_t>> parts;
+    for (int64_t row = 0; row < rows; row += rowsOfPart) {
+      SmallVector<Value> indices(kernel.getGridIds().drop_front());
+      indices.push_back(row ? arith::AddIOp::create(b, loc, begin, number(row)).getResult()
+                            : begin);
+      for (int64_t column = 0; column < columns; column += columnsOfPart) {
+        from[rank - 1] = column;
+        auto part = tile({rowsOfPart, std::min(columnsOfPart, columns - column)});
+        Value source = GatherOp::create(b, loc, part, body.getArgument(0), indices, from,
+                                        DenseI64ArrayAttr(), rank - 2, rowsInOrder);
+        parts.emplace_back(source, indices.back(), column);
+      }
+    }
+    for (auto [source, row, column] : parts) {
+      SmallVector<Value> indices(kernel.getGridIds().drop_front());
+      indices.push_back(row);
+      to[rank - 2] = column;
+      auto shape = cast<RankedTensorType>(source.getType()).getShape();
+      Value result =
+          TransposeOp::create(b, loc, tile({shape[1], shape[0]}), source, ArrayRef<int64_t>{1, 0});
+      StoreOp::create(b, loc, result, body.getArgument(1), indices, to, DenseI64ArrayAttr());
+    }
     return kernel;
   }
 

@@ -215,7 +215,7 @@ TEST_P(Fp8, ForwardWithDescales) {
   uint64_t seed = 1;
   const Descales scales[] = {{1.0, 1.0, 1.0}, {0.5, 0.25, 3.0}, {0.013, 1.7, 0.37}};
   for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
-    for (auto [D, DV] : {std::pair<int64_t, int64_t>{64, 64}, {128, 40}, {7, 33}}) {
+    for (auto [D, DV] : {std::pair<int64_t, int64_t>{64, 64}, {128, 40}, {7, 33}, {256, 200}}) {
       AttentionProblem problem =
           makeProblem(2, 4, seed % 2 ? 2 : 1, seed % 2 ? 139 : 75, seed % 3 ? 75 : 203, D, DV,
                       causal, seed % 4 ? Window{} : Window{30, 4});

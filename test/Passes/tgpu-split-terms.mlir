@@ -37,6 +37,26 @@ tgpu.kernel @added target "sm_90a" warps 4 (%out: !tile.view<[?, 128], f32>) gri
   tgpu.store %sum, %out[0, 0] : !o, !tile.view<[?, 128], f32>
 }
 
+// The last part takes the remaining columns.
+// CHECK-LABEL: tgpu.kernel @remainder
+// CHECK:         %[[R2:.*]] = tgpu.wgmma {{.*}} columns 128 : {{.*}} -> tensor<64x32xf32, #tgpu.wgmma<1>>
+// CHECK:         %[[T2:.*]] = tgpu.wgmma_wait pending 0, %[[R2]]
+// CHECK-NEXT:    %[[O2:.*]] = tgpu.columns 128 of {{.*}} -> tensor<64x32xf32, #tgpu.wgmma<1>>
+// CHECK-NEXT:    %[[S2:.*]] = arith.addf %[[O2]], %[[T2]]
+// CHECK-NEXT:    tgpu.join_columns %{{.*}}, %{{.*}}, %[[S2]] : {{.*}} -> tensor<64x160xf32, #tgpu.wgmma<1>>
+tgpu.kernel @remainder target "sm_90a" warps 4 (%out: !tile.view<[?, 160], f32>) grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  %z8 = arith.constant 0.0 : f8E4M3FN
+  %a = tile.full %z8 : !p
+  %o = tile.full %z : tensor<64x160xf32, #tgpu.wgmma<1>>
+  %v = tgpu.alloc : !tgpu.shared<160x96xf8E4M3FN, b32>
+  %pending = tgpu.wgmma %a, %v transpose_b : !p, !tgpu.shared<160x96xf8E4M3FN, b32> -> tensor<64x160xf32, #tgpu.wgmma<1>>
+  tgpu.wgmma_commit
+  %term = tgpu.wgmma_wait pending 0, %pending : tensor<64x160xf32, #tgpu.wgmma<1>>
+  %sum = arith.addf %o, %term : tensor<64x160xf32, #tgpu.wgmma<1>>
+  tgpu.store %sum, %out[0, 0] : tensor<64x160xf32, #tgpu.wgmma<1>>, !tile.view<[?, 160], f32>
+}
+
 // Another operation that overlaps with the product, a product that the matrix unit adds to a sum, a term with another
 // use, and a sum whose other operand comes later.
 // CHECK-LABEL: tgpu.kernel @others

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // RUN: tilewright-opt %s --tile-transpose-operands=target=sm_90a | FileCheck %s
+// RUN: tilewright-opt %s --tile-transpose-operands=target=sm_90a | FileCheck %s --check-prefix=WIDE
 // RUN: tilewright-opt %s --tile-transpose-operands=target=sm_80 | FileCheck %s --check-prefix=SM80
 // SM80-LABEL: tile.program @attend
 // SM80:         tile.launch @attend_blocks(%q, %k, %v, %o, %h)
@@ -46,6 +47,42 @@ tile.kernel @attend require(dim(v, 0) == dim(k, 0))
     tile.yield %new : !sum
   }
   tile.store %result, %o[0, 0] : !sum, !o_view
+}
+
+// Rows of 192 bytes are too many for one sum: those of the other product are divided, and so is what an instance
+// transposes.
+// CHECK-LABEL: tile.kernel @wide_blocks
+// CHECK:         %[[A0:.*]] = tile.load %q[0, 0] : {{.*}} -> tensor<64x128xf8E4M3FN>
+// CHECK:         %[[A1:.*]] = tile.load %q[0, 128] : {{.*}} -> tensor<64x64xf8E4M3FN>
+// CHECK:         tile.for_blocks %[[N:.*]] in
+// CHECK:           %[[B0:.*]] = tile.load %k[%h, %[[N]], 0] : {{.*}} -> tensor<64x128xf8E4M3FN>
+// CHECK:           %[[B1:.*]] = tile.load %k[%h, %[[N]], 128] : {{.*}} -> tensor<64x64xf8E4M3FN>
+// CHECK:           %[[S0:.*]] = tile.dot %[[A0]], %[[B0]] transpose_b
+// CHECK:           %[[S1:.*]] = tile.dot %[[A1]], %[[B1]] transpose_b
+// CHECK:           %[[S:.*]] = arith.addf %[[S0]], %[[S1]] : tensor<64x64xf32>
+// CHECK:           %[[P:.*]] = tile.cast %[[S]] saturate
+// CHECK:           tile.dot %[[P]], %{{.*}} transpose_b interleaved : {{.*}}, tensor<192x64xf8E4M3FN> -> tensor<64x192xf32>
+// WIDE-LABEL: tile.kernel @transpose_v
+// WIDE:         tile.gather %v[%{{.*}}, %{{.*}}, 0] along 1 at %[[AT:.*]] : {{.*}} -> tensor<32x128xf8E4M3FN>
+// WIDE-NEXT:    tile.gather %v[%{{.*}}, %{{.*}}, 128] along 1 at %[[AT]] : {{.*}} -> tensor<32x64xf8E4M3FN>
+// WIDE:         tile.store %{{.*}}, %v_transposed[%{{.*}}, 0, %{{.*}}] : tensor<128x32xf8E4M3FN>
+// WIDE:         tile.store %{{.*}}, %v_transposed[%{{.*}}, 128, %{{.*}}] : tensor<64x32xf8E4M3FN>
+tile.kernel @wide(%q: !tile.view<[?, 192], f8E4M3FN>, %k: !tile.view<[?, ?, 192], f8E4M3FN>,
+                  %v: !tile.view<[?, ?, 192], f8E4M3FN>, %o: !tile.view<[?, 192], f32>, %h: i32 = 0) grid(%m = 1) {
+  %c0 = arith.constant 0 : i32
+  %keys = tile.dim %k, 1 : !tile.view<[?, ?, 192], f8E4M3FN>
+  %zero = arith.constant dense<0.0> : tensor<64x192xf32>
+  %a = tile.load %q[0, 0] : !tile.view<[?, 192], f8E4M3FN> -> tensor<64x192xf8E4M3FN>
+  %result = tile.for_blocks %n in (%c0 to %keys) against (%c0 to %keys) where @all(against, block) keep %keep : tensor<64x64xi1>
+      iter_args(%old = %zero : tensor<64x192xf32>) {
+    %b = tile.load %k[%h, %n, 0] : !tile.view<[?, ?, 192], f8E4M3FN> -> tensor<64x192xf8E4M3FN>
+    %c = tile.load %v[%h, %n, 0] : !tile.view<[?, ?, 192], f8E4M3FN> -> tensor<64x192xf8E4M3FN>
+    %s = tile.dot %a, %b transpose_b : tensor<64x192xf8E4M3FN>, tensor<64x192xf8E4M3FN> -> !sum
+    %p = tile.cast %s saturate : !sum -> !bytes
+    %new = tile.dot %p, %c, %old : !bytes, tensor<64x192xf8E4M3FN> -> tensor<64x192xf32>
+    tile.yield %new : tensor<64x192xf32>
+  }
+  tile.store %result, %o[0, 0] : tensor<64x192xf32>, !tile.view<[?, 192], f32>
 }
 
 // The array that is given to the program is transposed before the launch, under its condition.
@@ -96,7 +133,7 @@ tile.kernel @second(%k: !k_view, %v: !k_view, %o: !o_view) grid(%m = 1) {
 // CHECK-NOT:     transposed
 // CHECK-LABEL: tile.kernel @transpose_v
 // Row 16 g + 4 i + 2 j + k is read from 16 g + 2 i + 8 j + k.
-// CHECK:         %[[ROW:.*]] = tile.iota %{{.*}} dim 0 : tensor<64xi32>
+// CHECK:         %[[ROW:.*]] = tile.iota %{{.*}} dim 0 : tensor<32xi32>
 // CHECK:         %[[J:.*]] = arith.andi %[[ROW]], %{{.*}}
 // CHECK:         %[[HALF:.*]] = arith.shli %[[J]]
 // CHECK:         %[[I:.*]] = arith.shrui %[[ROW]]
@@ -104,9 +141,15 @@ tile.kernel @second(%k: !k_view, %v: !k_view, %o: !o_view) grid(%m = 1) {
 // CHECK:         %[[REST:.*]] = arith.andi %[[ROW]]
 // CHECK:         %[[OTHERS:.*]] = arith.ori %[[REST]], %[[PAIR]]
 // CHECK:         %[[AT:.*]] = arith.ori %[[OTHERS]], %[[HALF]]
-// CHECK:         %[[ROWS:.*]] = tile.gather %v[%{{.*}}, %{{.*}}, 0] along 1 at %[[AT]] : {{.*}} -> tensor<64x64xf8E4M3FN>
+// An instance transposes two parts, which it loads before it writes the first one.
+// CHECK:         %[[ROWS:.*]] = tile.gather %v[%{{.*}}, %[[BEGIN:.*]], 0] along 1 at %[[AT]] : {{.*}} -> tensor<32x64xf8E4M3FN>
+// CHECK:         %[[NEXT:.*]] = arith.addi %[[BEGIN]], %{{.*}} : i32
+// CHECK-NEXT:    %[[MORE:.*]] = tile.gather %v[%{{.*}}, %[[NEXT]], 0] along 1 at %[[AT]] : {{.*}} -> tensor<32x64xf8E4M3FN>
+// CHECK-NOT:     tile.gather
 // CHECK:         %[[RESULT:.*]] = tile.transpose %[[ROWS]] [1, 0]
-// CHECK:         tile.store %[[RESULT]], %v_transposed[%{{.*}}, 0, %{{.*}}]
+// CHECK-NEXT:    tile.store %[[RESULT]], %v_transposed[%{{.*}}, 0, %[[BEGIN]]]
+// CHECK-NEXT:    %[[RESULT:.*]] = tile.transpose %[[MORE]] [1, 0]
+// CHECK-NEXT:    tile.store %[[RESULT]], %v_transposed[%{{.*}}, 0, %[[NEXT]]]
 tile.kernel @others(%k: !k_view, %v: !k_view, %o: !o_view) grid(%m = 1) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32

@@ -183,6 +183,16 @@ Kernel forwardInTurn() {
   return kernel;
 }
 
+/// Two products whose results are added are issued together, in one turn.
+Kernel forwardOfWideBytes() {
+  constexpr int64_t depth = 256;
+  Kernel kernel = rolesOf("forward_wide_bytes", "attention_forward",
+                          with(kForwardBlocks, {{"T", "e4m3"}, {"TO", "f32"}, {"D", "256"}}), {}, 0,
+                          ofDepth(kScaledLaunches, depth));
+  kernel.extents.depth = depth;
+  return kernel;
+}
+
 Kernel onlyReached(Kernel kernel) {
   kernel.isOnlyReached = true;
   return kernel;
@@ -223,6 +233,7 @@ const std::vector<Kernel> kCausalKernels = {
     rolesOf("forward_bytes", "attention_forward",
             with(kForwardBlocks, {{"T", "e4m3"}, {"TO", "f32"}}), {}, 0, kScaledLaunches),
     forwardInTurn(),
+    forwardOfWideBytes(),
     rolesOf("forward_window", "attention_forward", with(kForwardBlocks, kWindowed), {}, 0,
             withWindow(kScaledLaunches)),
     rolesOf("forward_documents", "attention_forward", kForwardBlocks, {}, 0, kScaledLaunches,

@@ -22,10 +22,10 @@ bool tgpu::isRematerialized(Value value) {
 }
 
 bool tgpu::isDivisibleByColumns(WgmmaOp product, RankedTensorType tile) {
-  constexpr int64_t part = RegisterLimits::columnsOfTerm;
+  constexpr int64_t part = RegisterLimits::columnsOfTerm, unit = 8;
   int64_t columns = tile.getDimSize(1);
   return !product.getAcc() && !product.getColumns() && product.getTransposeB() &&
-         columns >= 2 * part && columns % part == 0;
+         columns >= 2 * part && columns % unit == 0;
 }
 
 bool tgpu::isElementwise(Operation *op) {

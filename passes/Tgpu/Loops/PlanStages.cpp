@@ -115,32 +115,71 @@ private:
     }
   }
 
-  /// A turn begins before the last product of an iteration, and ends when the first product of the
-  /// next iteration is issued, which the matrix unit executes while the next warpgroup begins.
-  /// Applies to all parts or to none, and to iterations of two products in which no warpgroups
-  /// meet.
+  /// The first products of an iteration, all but the last one. Empty unless each is committed and
+  /// waited for alone.
+  static SmallVector<WgmmaOp> getFirstProducts(scf::ForOp loop) {
+    auto products = llvm::to_vector(loop.getBody()->getOps<WgmmaOp>());
+    if (products.size() < 2)
+      return {};
+    products.pop_back();
+    for (WgmmaOp product : products) {
+      auto commit = dyn_cast<WgmmaCommitOp>(product->getNextNode());
+      auto wait = commit ? dyn_cast<WgmmaWaitOp>(commit->getNextNode()) : WgmmaWaitOp();
+      if (!wait || wait.getTiles().size() != 1 || wait.getTiles().front() != product.getResult())
+        return {};
+    }
+    return products;
+  }
+
+  /// Products that are added to each other are issued one after the other, before the first wait.
+  static bool issueTogether(ArrayRef<WgmmaOp> products) {
+    Operation *at = products.back()->getNextNode();
+    for (auto [i, product] : llvm::enumerate(products.drop_back())) {
+      auto wait = cast<WgmmaWaitOp>(product->getNextNode()->getNextNode());
+      SmallVector<Operation *> moved{wait};
+      for (Operation *op = wait->getNextNode(); op != products[i + 1]; op = op->getNextNode()) {
+        if (llvm::is_contained(op->getOperands(), wait.getResult(0)))
+          return false;
+        if (isa<ArriveOp>(op)) // releases what the product read
+          moved.push_back(op);
+      }
+      wait.setPending(static_cast<int64_t>(products.size() - 1 - i));
+      for (Operation *op : moved) {
+        op->moveAfter(at);
+        at = op;
+      }
+    }
+    return true;
+  }
+
+  /// A turn begins before the last product of an iteration, and ends when the first ones of the
+  /// next iteration are issued, which the matrix unit executes while the next warpgroup begins.
+  /// Applies to all parts or to none, and to iterations in which no warpgroups meet.
   static void takeTurnsAtProducts(const LoopChain &chain, Value turns) {
     if (!turns)
       return;
-    SmallVector<std::pair<Operation *, WgmmaOp>> sections;
+    SmallVector<SmallVector<WgmmaOp>> firsts;
     for (scf::ForOp loop : chain) {
-      auto products = llvm::to_vector(loop.getBody()->getOps<WgmmaOp>());
-      auto commit = products.size() == 2 ? dyn_cast<WgmmaCommitOp>(products.front()->getNextNode())
-                                         : WgmmaCommitOp();
-      if (!commit || !loop.getBody()->getOps<SyncOp>().empty() ||
+      firsts.push_back(getFirstProducts(loop));
+      if (firsts.back().empty() || !loop.getBody()->getOps<SyncOp>().empty() ||
           loop->getBlock() != chain.front()->getBlock())
         return turns.getDefiningOp()->erase();
-      sections.emplace_back(commit, products.back());
     }
+    for (ArrayRef<WgmmaOp> first : firsts)
+      if (!issueTogether(first))
+        return turns.getDefiningOp()->erase();
     scf::ForOp front = chain.front(), back = chain.back();
     writeMissedTurns(front, turns, back.getUpperBound(), /*roundsWithout=*/0);
     OpBuilder b(front);
     TakeTurnOp::create(b, front.getLoc(), turns);
-    for (auto [begin, end] : sections) {
-      b.setInsertionPointAfter(begin);
-      PassTurnOp::create(b, begin->getLoc(), turns);
-      b.setInsertionPoint(end);
-      auto take = TakeTurnOp::create(b, end.getLoc(), turns);
+    for (auto [number, first] : llvm::enumerate(firsts)) {
+      scf::ForOp loop = chain[number];
+      Operation *end = first.back()->getNextNode();
+      b.setInsertionPointAfter(end);
+      PassTurnOp::create(b, end->getLoc(), turns);
+      WgmmaOp last = llvm::to_vector(loop.getBody()->getOps<WgmmaOp>()).back();
+      b.setInsertionPoint(last);
+      auto take = TakeTurnOp::create(b, last.getLoc(), turns);
       take->setAttr(keepPlaceName, b.getUnitAttr());
     }
     b.setInsertionPointAfter(back);

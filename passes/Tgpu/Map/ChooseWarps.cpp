@@ -10,6 +10,7 @@
 #include "passes/Tgpu/Analysis/RegisterPressure.h"
 #include "passes/Tgpu/Map/ConvertedOperands.h"
 #include "passes/Tgpu/Map/LayoutInference.h"
+#include "passes/Tile/ByteProducts.h"
 
 #include <numeric>
 
@@ -38,13 +39,16 @@ static int64_t chooseForRows(function_ref<int64_t(int64_t)> getPressureOf) {
 int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
   constexpr int64_t fewWarps = 4, manyWarps = 8;
   RankedTensorType largest;
-  bool hasWgmma = target.has(Feature::Wgmma), converts = false;
+  int64_t columns = 0; // of all results
+  bool hasWgmma = target.has(Feature::Wgmma), converts = false, isOfBytes = true;
   kernel.walk([&](tile::DotOp dot) {
     converts |= static_cast<bool>(getConvertedLoad(dot.getLhs()));
     auto type = dyn_cast<RankedTensorType>(dot.getType());
     if (!type || type.getRank() != 2)
       return;
     Type element = tile::getElementType(dot.getLhs().getType());
+    columns += type.getDimSize(1);
+    isOfBytes &= isProductOfBytes(dot, target, /*warps=*/0);
     hasWgmma &= tgpu::LayoutInference::isOfWgmma(element);
     if (!largest || type.getNumElements() > largest.getNumElements())
       largest = type;
@@ -72,5 +76,10 @@ int64_t tgpu::chooseWarps(tile::KernelOp kernel, const Target &target) {
     if (type && type.getRank() == 2 && type.getDimSize(1) <= columnsOfFewRows)
       blocks = std::gcd(blocks, type.getDimSize(0) / tgpu::rowsOfWarpgroup);
   });
+  // Loops of products of bytes are in order, so that threads of four warpgroups, which have 112
+  // registers, hold results of these columns.
+  constexpr int64_t most = 4, columnsOfMost = 192;
+  if (isOfBytes && blocks == most && columns <= columnsOfMost)
+    return fewWarps * most;
   return fewWarps * getWarpgroups(blocks);
 }

@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-bound-maxima: a loop-carried row maximum that is updated only where the new value exceeds it
-// by a constant is also computed only there.
+// by a constant is also computed only there. Others, of products of bytes, are maxima of integers.
 
 #include "passes/Passes.h"
 
+#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tgpu/Tgpu.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 
 namespace tilewright {
@@ -100,6 +102,42 @@ std::optional<LaggingMaximum> match(arith::CmpFOp compare) {
   return found;
 }
 
+/// Whether elements are those of a product of bytes, scaled and masked: their NaNs are positive,
+/// since arithmetic, other than a change of sign, returns the positive NaN.
+bool isOfBytes(Value tile) {
+  Operation *op = tile.getDefiningOp();
+  if (auto wait = dyn_cast_or_null<WgmmaWaitOp>(op)) {
+    Value pending = wait.getTiles()[cast<OpResult>(tile).getResultNumber()];
+    auto product = pending.getDefiningOp<WgmmaOp>();
+    auto shared = product ? dyn_cast<SharedType>(product.getB().getType()) : SharedType();
+    return shared && shared.getElementType().getIntOrFloatBitWidth() == 8;
+  }
+  auto isNumber = [](Value operand) {
+    FloatAttr number;
+    Value scalar = getScalar(operand);
+    return scalar && matchPattern(scalar, m_Constant(&number)) && !number.getValue().isNaN();
+  };
+  if (auto select = dyn_cast_or_null<tile::SelectOp>(op))
+    return isOfBytes(select.getIfTrue()) && isNumber(select.getIfFalse());
+  if (auto product = dyn_cast_or_null<arith::MulFOp>(op)) {
+    Value factor = getScalar(product.getRhs());
+    // LLVM may turn a product with a negative number into a change of sign.
+    return factor && (isNotNegative(factor) || !matchPattern(factor, m_Constant())) &&
+           isOfBytes(product.getLhs());
+  }
+  auto sum = dyn_cast_or_null<arith::AddFOp>(op);
+  return sum && isOfBytes(sum.getLhs()) && isOfBytes(sum.getRhs());
+}
+
+/// Whether comparing integers is worthwhile: on one H200, the forward of 8-bit arrays gains 1.01 at
+/// D 64 and 1.17 at D 256.
+bool isOfIntegers(tile::ReduceOp reduce) {
+  auto type = dyn_cast<RankedTensorType>(reduce.getSource().getType());
+  return reduce.getKind() == tile::ReduceKind::Max && reduce.getDim() == 1 && type &&
+         type.getElementType().isF32() && isa_and_nonnull<WgmmaAttr>(type.getEncoding()) &&
+         reduce->getParentOfType<scf::ForOp>() && isOfBytes(reduce.getSource());
+}
+
 struct TgpuBoundMaxima : tilewright::impl::TgpuBoundMaximaBase<TgpuBoundMaxima> {
   void runOnOperation() override {
     SmallVector<LaggingMaximum> maxima;
@@ -127,6 +165,10 @@ struct TgpuBoundMaxima : tilewright::impl::TgpuBoundMaximaBase<TgpuBoundMaxima> 
         product->erase();
       each.reduce->erase();
     }
+    getOperation()->walk([&](tile::ReduceOp reduce) {
+      if (isOfIntegers(reduce))
+        reduce->setAttr(asIntegersName, UnitAttr::get(reduce.getContext()));
+    });
   }
 };
 

@@ -63,28 +63,31 @@ std::optional<Term> Term::get(WgmmaOp product) {
 
 void Term::split() {
   auto whole = cast<RankedTensorType>(sum.getType());
-  auto type = RankedTensorType::get({whole.getDimSize(0), columnsOfPart}, whole.getElementType(),
-                                    whole.getEncoding());
+  int64_t columns = whole.getDimSize(1);
+  auto typeAt = [&](int64_t from) {
+    return RankedTensorType::get({whole.getDimSize(0), std::min(columnsOfPart, columns - from)},
+                                 whole.getElementType(), whole.getEncoding());
+  };
   OpBuilder b(wait);
-  auto issue = [&](int64_t part) {
+  auto issue = [&](int64_t from) {
     auto copy = cast<WgmmaOp>(b.clone(*product));
-    copy.setColumns(part * columnsOfPart);
-    copy.getResult().setType(PendingType::get(b.getContext(), type));
+    copy.setColumns(from);
+    copy.getResult().setType(PendingType::get(b.getContext(), typeAt(from)));
     b.clone(*commit);
     return copy.getResult();
   };
-  int64_t parts = whole.getDimSize(1) / columnsOfPart;
   SmallVector<Value> sums;
   Value pending = issue(0);
-  for (int64_t part = 0; part < parts; ++part) {
-    bool isLast = part + 1 == parts;
-    Value next = isLast ? Value() : issue(part + 1);
+  for (int64_t from = 0; from < columns; from += columnsOfPart) {
+    bool isLast = from + columnsOfPart >= columns;
+    Value next = isLast ? Value() : issue(from + columnsOfPart);
+    RankedTensorType type = typeAt(from);
     auto end =
         WgmmaWaitOp::create(b, wait.getLoc(), TypeRange{type}, isLast ? 0 : 1, ValueRange{pending});
     // Slots are released between the last wait and the sum.
     if (isLast)
       b.setInsertionPoint(sum);
-    auto before = ColumnsOp::create(b, sum.getLoc(), type, part * columnsOfPart, addend);
+    auto before = ColumnsOp::create(b, sum.getLoc(), type, from, addend);
     sums.push_back(
         arith::AddFOp::create(b, sum.getLoc(), before, end.getResult(0), sum.getFastmath()));
     pending = next;

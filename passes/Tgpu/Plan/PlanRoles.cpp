@@ -162,23 +162,33 @@ bool wantsTurns(KernelOp kernel, scf::ForOp loop) {
          costs.ofFunctions >= leastShare * costs.ofProducts;
 }
 
-/// Whether a loop adds a product of its iteration to a carried sum by threads, which holds enough
-/// registers that tgpu-split-terms divides it. In order, such an iteration takes few registers, and
-/// additions overlap with the product: on one H200, the forward of 8-bit arrays at D 128 gains 1.02
-/// to 1.10, and 1.24 by a third warpgroup.
-bool addsLongTerms(scf::ForOp loop) {
-  bool found = false;
+/// How a loop runs that adds a product of its iteration to a carried sum by threads. In order, such
+/// an iteration takes few registers, so that more warpgroups overlap with each other.
+enum class Terms { None, InTurn, AtOnce };
+
+/// If tgpu-split-terms divides the term, additions overlap with the product: on one H200, the
+/// forward of 8-bit arrays at D 128 gains 1.02 to 1.10 in order, and 1.24 by a third warpgroup. At
+/// D 64, three warpgroups gain 1.03 in turn, and four, which have no turns, 1.19 for short rows.
+Terms getTerms(scf::ForOp loop, int64_t warps) {
+  bool isLong = false, isAdded = false;
   loop->walk([&](WgmmaWaitOp wait) {
     for (auto [pending, result] : llvm::zip_equal(wait.getTiles(), wait.getResults())) {
       auto product = pending.getDefiningOp<WgmmaOp>();
-      if (!product || !isDivisibleByColumns(product, cast<RankedTensorType>(result.getType())))
+      if (!product || product.getAcc())
         continue;
       for (Operation *user : result.getUsers())
-        if (isa<arith::AddFOp>(user))
-          found |= llvm::any_of(user->getUsers(), llvm::IsaPred<scf::YieldOp>);
+        if (isa<arith::AddFOp>(user) &&
+            llvm::any_of(user->getUsers(), llvm::IsaPred<scf::YieldOp>)) {
+          isAdded = true;
+          isLong |= isDivisibleByColumns(product, cast<RankedTensorType>(result.getType()));
+        }
     }
   });
-  return found;
+  constexpr int64_t two = 2 * Target::warpsOfGroup, three = 3 * Target::warpsOfGroup;
+  constexpr int64_t four = 4 * Target::warpsOfGroup;
+  if (isAdded && warps >= four)
+    return Terms::AtOnce;
+  return isAdded && warps >= (isLong ? two : three) ? Terms::InTurn : Terms::None;
 }
 
 /// Stores results through slots of the loops' rings, one slot per ring, if these hold all results,
@@ -550,11 +560,14 @@ FailureOr<bool> RolePlanner::write() {
     bool isInOrder = (memory.perScratch > 0 && hasSeveralProducts(loop)) ||
                      (addsCombinedProducts(loop) && !split);
     bool takesTurns = wantsTurns(kernel, loop);
-    bool addsTerms = takesTurns && !split && memory.perScratch == 0 && addsLongTerms(loop);
-    int64_t inFlight = addsTerms ? 0 : isInOrder && !exchangesProducts(loop) ? 2 : 1;
+    bool isChain = !split && memory.perScratch == 0 && hasSeveralProducts(loop);
+    Terms terms = isChain ? getTerms(loop, warps) : Terms::None;
+    int64_t inFlight = terms != Terms::None ? 0 : isInOrder && !exchangesProducts(loop) ? 2 : 1;
     inFlight = overrides.inFlight.value_or(inFlight);
-    int64_t atProducts = addsTerms && inFlight == 0 ? 2 : 1;
-    int64_t turns = overrides.turns.value_or(takesTurns ? atProducts : 0);
+    int64_t turns = takesTurns ? 1 : 0;
+    if (inFlight == 0 && terms != Terms::None)
+      turns = terms == Terms::InTurn ? 2 : 0;
+    turns = overrides.turns.value_or(turns);
     if (turns == 2 && inFlight != 0)
       return kernel.emitError() << "schedule: turns=2 requires in_flight=0, but got in_flight="
                                 << inFlight;
