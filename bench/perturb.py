@@ -45,7 +45,7 @@ class Forward:
 
 
 class Backward:
-    moves = [("no_dk", "no_dv"), ("dv_new", "dk_new"), ("row", "dsink"), ("delta", "natural")]
+    moves = [("no_dk", "no_dv"), ("dv_new", "dk_new"), ("i", "j"), ("row_0", "key_0")]
     # Gradients of scores are at most infinity.
     added = ["%infinity = arith.constant 0x7FF0000000000000 : !acc", "%infinities = tile.full %infinity : !pair",
              "%capped = arith.minimumf %ds, %infinities : !pair"]

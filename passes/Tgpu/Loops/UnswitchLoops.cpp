@@ -77,23 +77,14 @@ void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
     takeSide(rewriter, branch, /*isThen=*/false);
 }
 
-struct TgpuUnswitchLoopsPass : tilewright::impl::TgpuUnswitchLoopsBase<TgpuUnswitchLoopsPass> {
-  void runOnOperation() override {
-    SmallVector<scf::ForOp> loops;
-    getOperation()->walk([&](scf::ForOp loop) {
-      auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
-      if (schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer &&
-          loop->getParentOfType<RolesOp>())
-        loops.push_back(loop);
-    });
-    for (scf::ForOp loop : loops)
-      unswitch(loop);
-  }
+bool isPipelined(scf::ForOp loop) {
+  auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+  return schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer;
+}
 
-private:
-  static void unswitch(scf::ForOp loop) {
-    SmallVector<scf::IfOp> branches;
-    llvm::SetVector<Operation *> slice;
+/// The branches in a loop whose conditions are invariant, and what computes these conditions.
+struct Invariants {
+  explicit Invariants(scf::ForOp loop) {
     loop.getBody()->walk([&](scf::IfOp branch) {
       llvm::SetVector<Operation *> ofCondition = slice;
       if (!addInvariant(loop, branch.getCondition(), ofCondition))
@@ -101,6 +92,49 @@ private:
       slice = std::move(ofCondition);
       branches.push_back(branch);
     });
+  }
+
+  SmallVector<scf::IfOp> branches;
+  llvm::SetVector<Operation *> slice;
+};
+
+/// The outermost loop, within the loop over tiles, in which all invariant conditions of a loop with
+/// further loops around it are invariant, if they choose tiles; else the loop. Once for each
+/// iteration of an outer loop, the choice moved the sums of both versions between registers.
+scf::ForOp findVersioned(scf::ForOp loop) {
+  SmallVector<scf::IfOp> branches = Invariants(loop).branches;
+  bool choosesTiles = llvm::all_of(branches, [](scf::IfOp branch) {
+    return llvm::any_of(branch.getResultTypes(), llvm::IsaPred<RankedTensorType>);
+  });
+  if (branches.empty() || !choosesTiles)
+    return loop;
+  scf::ForOp versioned = loop;
+  for (auto outer = loop->getParentOfType<scf::ForOp>();
+       outer && !isa<RolesOp>(outer->getParentOp());
+       outer = outer->getParentOfType<scf::ForOp>()) {
+    llvm::SetVector<Operation *> slice;
+    for (scf::IfOp branch : branches)
+      if (!addInvariant(outer, branch.getCondition(), slice))
+        return versioned;
+    versioned = outer;
+  }
+  return versioned;
+}
+
+struct TgpuUnswitchLoopsPass : tilewright::impl::TgpuUnswitchLoopsBase<TgpuUnswitchLoopsPass> {
+  void runOnOperation() override {
+    llvm::SetVector<scf::ForOp> loops;
+    getOperation()->walk([&](scf::ForOp loop) {
+      if (isPipelined(loop) && loop->getParentOfType<RolesOp>())
+        loops.insert(findVersioned(loop));
+    });
+    for (scf::ForOp loop : loops)
+      unswitch(loop);
+  }
+
+private:
+  static void unswitch(scf::ForOp loop) {
+    auto [branches, slice] = Invariants(loop);
     if (branches.empty())
       return;
 
@@ -126,8 +160,12 @@ private:
       auto copy = cast<scf::ForOp>(rewriter.clone(*loop, map));
       scf::YieldOp::create(rewriter, loc, copy.getResults());
       if (block == choice.elseBlock()) {
-        copy->removeAttr(scheduleName);
-        copy->setAttr(rareName, rewriter.getUnitAttr());
+        copy->walk([&](scf::ForOp inner) {
+          if (!isPipelined(inner))
+            return;
+          inner->removeAttr(scheduleName);
+          inner->setAttr(rareName, rewriter.getUnitAttr());
+        });
         dropSpecialCases(rewriter, copy);
         continue;
       }
