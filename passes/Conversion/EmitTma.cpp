@@ -202,6 +202,7 @@ static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
       issueBox(number, b.mul(found.getNumber(number), pages.getRowsOfPage()), b.i32(boxRows));
     b.setInsertionPoint(branch.elseBlock()->getTerminator());
     pages.hideExtents();
+    found.hideRow();
     issueAny(found);
   });
   return success();

@@ -133,10 +133,17 @@ struct tgpu::ReadNumbers {
   Value areWhole; ///< of PagedBoxes::readAll
 };
 
+/// The same value, for a branch that is seldom taken: ptxas moves nothing that follows from it in
+/// front of the branch.
+static Value hide(ThreadBuilder &b, Value value) {
+  return b.inlineAsm("mov.b32 $0, $1;", "=r,r", b.getI32Type(), {value});
+}
+
+void PagedBoxes::hideRow() { row = rowOfPage = hide(b, row); }
+
 void PagedRows::hideExtents() {
   for (int64_t dim : {0, 1})
-    pool.extents[dim] =
-        e.b.inlineAsm("mov.b32 $0, $1;", "=r,r", e.b.getI32Type(), {pool.extents[dim]});
+    pool.extents[dim] = hide(e.b, pool.extents[dim]);
 }
 
 namespace {
@@ -148,11 +155,16 @@ struct NumbersOfBlocks {
 } // namespace
 
 /// A role that copies needs registers besides the numbers of pages that it keeps, and two for each
-/// of these: with 32 registers and 8 numbers it spilled 40 bytes.
+/// of these: with 32 registers and 8 numbers it spilled 40 bytes. To keep two numbers saves few
+/// instructions, which count only where the role shares its scheduler with several warps that
+/// compute. With one warpgroup of these, a decode was 1 % slower.
 static bool mayKeepNumbers(KernelEmitter &e, int64_t count) {
-  constexpr int64_t ofOthers = 24, ofNumber = 2;
+  constexpr int64_t ofOthers = 24, ofNumber = 2, few = 2, groups = 2;
   auto roles = e.role ? dyn_cast<RolesOp>(e.role->getParentOp()) : RolesOp();
-  return roles && roles.getRegisters()[e.role->getRegionNumber()] >= ofOthers + ofNumber * count;
+  if (!roles || roles.getRegisters()[e.role->getRegionNumber()] < ofOthers + ofNumber * count)
+    return false;
+  int64_t warps = llvm::sum_of(roles.getWarps());
+  return count > few || 32 * warps > groups * Target::threadsOfGroup;
 }
 
 PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox, int64_t boxes)
@@ -212,27 +224,54 @@ Value PagedBoxes::readAll() {
   // comparisons of their own, and no division finds the first number.
   Value isEach = b.conjunction(b.equal(rows.pool.extents[1], b.i32(rowsOfBox)),
                                b.less(b.add(row, b.i32(boxes * rowsOfBox - 1)), limit));
-  SmallVector<Type> types(boxes, b.getI32Type());
-  auto branch = scf::IfOp::create(b, types, isEach, /*withElseRegion=*/true);
-  PagedBoxes pagesOfBoxes = *this, others = *this;
+  PagedBoxes pages = *this, others = *this;
+  pages.findFirst(b.i32(rowsOfBox));
   others.kept = nullptr;
-  auto inRegion = [&](Region &region, llvm::function_ref<Value()> read) {
+  auto readEither = [&](Value condition, llvm::function_ref<Values()> read,
+                        llvm::function_ref<Values()> readElse) {
+    SmallVector<Type> types(boxes, b.getI32Type());
+    auto branch = scf::IfOp::create(b, types, condition, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(&region.front());
-    Values pages;
-    for (int64_t box = 0; box < boxes; ++box)
-      pages.push_back(read());
-    scf::YieldOp::create(b, pages);
+    b.setInsertionPointToEnd(&branch.getThenRegion().front());
+    scf::YieldOp::create(b, read());
+    b.setInsertionPointToEnd(&branch.getElseRegion().front());
+    scf::YieldOp::create(b, readElse());
+    return Values(branch.result_begin(), branch.result_end());
   };
-  inRegion(branch.getThenRegion(), [&] {
-    if (pagesOfBoxes.address)
-      pagesOfBoxes.address = b.advance(pagesOfBoxes.address, pagesOfBoxes.distance);
-    else
-      pagesOfBoxes.findFirst(b.i32(rowsOfBox));
-    return pagesOfBoxes.readNumber(nullptr);
-  });
-  inRegion(branch.getElseRegion(), [&] { return others.next().page; });
-  kept->pages.assign(branch.result_begin(), branch.result_end());
+  auto readOneByOne = [&] {
+    Values numbers;
+    for (int64_t box = 0; box < boxes; ++box) {
+      numbers.push_back(pages.readNumber(nullptr));
+      pages.address = b.advance(pages.address, pages.distance);
+    }
+    return numbers;
+  };
+  auto readTogether = [&]() -> Values {
+    View table = getView(rows.e, rows.op.getTable());
+    int64_t together = std::min<int64_t>(boxes, 4), bytes = together * table.bytes;
+    if (boxes % together || bytes > 16)
+      return readOneByOne();
+    Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), pages.address);
+    Value rest = arith::RemUIOp::create(b, bits, b.i64(bytes));
+    Value isDense = b.equal(pages.distance, b.i64(table.bytes));
+    Value isRun = b.conjunction(b.equal(rest, b.i64(0)), isDense);
+    auto readRuns = [&] {
+      Values numbers;
+      for (int64_t box = 0; box < boxes; box += together)
+        llvm::append_range(numbers, loadGlobal(b, b.advance(pages.address, box * table.bytes),
+                                               nullptr, table.element, together));
+      return numbers;
+    };
+    return readEither(isRun, readRuns, readOneByOne);
+  };
+  auto readOthers = [&] {
+    Values numbers;
+    others.hideRow();
+    for (int64_t box = 0; box < boxes; ++box)
+      numbers.push_back(others.next().page);
+    return numbers;
+  };
+  kept->pages = readEither(isEach, readTogether, readOthers);
   Value most = kept->pages.front();
   for (Value page : ArrayRef(kept->pages).drop_front())
     most = arith::MaxUIOp::create(b, most, page);

@@ -82,6 +82,9 @@ public:
   Box next();
   /// Whether all numbers may be read ahead of their use, and are kept.
   bool areKept() const { return kept; }
+  /// Before the first `next`: what follows from the row is computed behind this, as with
+  /// hideExtents.
+  void hideRow();
   /// Before the first `next`: reads all numbers, unless they were read. Returns whether each box is
   /// a whole page that exists, so that it has `rowsOfBox` rows from the first row of a page on.
   mlir::Value readAll();
