@@ -182,3 +182,49 @@ tgpu.kernel @none target "sm_90a" warps 8 (%rounds: i32, %flag: i1) grid(%b = 1)
       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
     }
 }
+
+// -----
+
+// A choice between tiles that is the same in all loops of a tile is made before all of them, but in the loop over tiles.
+// CHECK-LABEL: tgpu.kernel @nested
+// CHECK: role "compute"
+// CHECK: scf.for %{{.*}} = %cta
+// CHECK: scf.if %flag
+// CHECK-NEXT: scf.for
+// CHECK: scf.for
+// CHECK-NOT: scf.if
+// CHECK: tgpu.schedule
+// CHECK: } else {
+// CHECK-NEXT: scf.for
+// CHECK: scf.for
+// CHECK: scf.if %flag
+// CHECK: } {tgpu.rare}
+!row = tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<1>>>
+tgpu.kernel @nested target "sm_90a" warps 8 (%rounds: i32, %tiles: i32, %flag: i1, %y: !tile.view<[?], f32>)
+    grid(%cta = 132) {
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 4 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c132 = arith.constant 132 : i32
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !row
+      scf.for %tile = %cta to %tiles step %c132 : i32 {
+        %all = scf.for %head = %c0 to %rounds step %c1 iter_args(%of_heads = %zeros) -> (!row) : i32 {
+          %some = scf.for %i = %c0 to %rounds step %c1 iter_args(%x = %of_heads) -> (!row) : i32 {
+            %z = scf.if %flag -> (!row) {
+              scf.yield %x : !row
+            } else {
+              %twice = arith.addf %x, %x : !row
+              scf.yield %twice : !row
+            }
+            scf.yield %z : !row
+          } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+          scf.yield %some : !row
+        }
+        tgpu.store %all, %y[%tile] : !row, !tile.view<[?], f32>
+      }
+    }
+}
