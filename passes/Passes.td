@@ -1275,25 +1275,6 @@ def TgpuHoistReads : Pass<"tgpu-hoist-reads", "::mlir::ModuleOp"> {
   }];
 }
 
-def TgpuHoistElements : Pass<"tgpu-hoist-elements", "::mlir::ModuleOp"> {
-  let summary = "read elements that are the same for all tiles of a role once";
-  let description = [{
-    Moves each `tile.at` of a role whose view the kernel does not write, and whose view and indices do not depend on the
-    tile, out of the loop over the tiles.
-
-    Before:
-    ```mlir
-    scf.for %tile = %cta to %tiles step %ctas : i32 {
-      %number = tile.at %numbers[0] : !tile.view<[?], f32>
-    ```
-    After:
-    ```mlir
-    %number = tile.at %numbers[0] : !tile.view<[?], f32>
-    scf.for %tile = %cta to %tiles step %ctas : i32 {
-    ```
-  }];
-}
-
 def TgpuPipelineCopies : Pass<"tgpu-pipeline-copies", "::mlir::ModuleOp"> {
   let summary = "start copies ahead of the iterations that use them";
   let description = [{
@@ -1478,6 +1459,25 @@ def TgpuShareSpread : Pass<"tgpu-share-spread", "::mlir::ModuleOp"> {
                            "::tilewright::tgpu::TgpuDialect"];
 }
 
+def TgpuHoistElements : Pass<"tgpu-hoist-elements", "::mlir::ModuleOp"> {
+  let summary = "read elements that are the same for all tiles of a role once";
+  let description = [{
+    Moves each `tile.at` of a role whose view the kernel does not write, and whose view and indices do not depend on the
+    tile, out of the loop over the tiles.
+
+    Before:
+    ```mlir
+    scf.for %tile = %cta to %tiles step %ctas : i32 {
+      %number = tile.at %numbers[0] : !tile.view<[?], f32>
+    ```
+    After:
+    ```mlir
+    %number = tile.at %numbers[0] : !tile.view<[?], f32>
+    scf.for %tile = %cta to %tiles step %ctas : i32 {
+    ```
+  }];
+}
+
 def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {
   let summary = "move loop-invariant branches out of the loops of roles";
   let description = [{
@@ -1505,6 +1505,9 @@ def TgpuUnswitchLoops : Pass<"tgpu-unswitch-loops", "::mlir::ModuleOp"> {
       scf.yield %both : !row
     }
     ```
+
+    If the branches choose tiles, and are the same in loops around this one, the outermost of these within the loop over
+    tiles is split instead, so that the choice is not made again in each of its iterations.
 
     Not its job: branches on ranges of iterations (tgpu-clone-segments).
   }];

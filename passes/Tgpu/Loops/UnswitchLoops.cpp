@@ -6,6 +6,8 @@
 // the original loop for all other cases. The first can then be pipelined; the second is kept short:
 // it also executes the general body instead of special cases for some iterations (full blocks).
 //
+// The choice is made outside of all loops of a tile if it is one between tiles.
+//
 // All other cases share one version, because the branches that other passes create have the common
 // case first (a positive scale, a mask whose ranges are tight).
 
