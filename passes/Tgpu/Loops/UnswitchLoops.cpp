@@ -112,8 +112,7 @@ scf::ForOp findVersioned(scf::ForOp loop) {
     return loop;
   scf::ForOp versioned = loop;
   for (auto outer = loop->getParentOfType<scf::ForOp>();
-       outer && !isa<RolesOp>(outer->getParentOp());
-       outer = outer->getParentOfType<scf::ForOp>()) {
+       outer && !isa<RolesOp>(outer->getParentOp()); outer = outer->getParentOfType<scf::ForOp>()) {
     llvm::SetVector<Operation *> slice;
     for (scf::IfOp branch : branches)
       if (!addInvariant(outer, branch.getCondition(), slice))
