@@ -94,8 +94,9 @@ tile.program @attention_decode
            let BLOCK_M: int = select(WIDE, select(FEW, ceildiv(GROUP * ROWS, 8) * 8,
                                                   select(GROUP * ROWS <= 64, 64, 128)),
                                      ceildiv(GROUP * ROWS, 16) * 16), let ACC: type = accumulator(T),
-           // Whether an instance adds the results of several pieces, for which it has registers if queries are columns.
-           let FOLDS: flag = and(SPLITS > 1, or(not(on_gpu()), FEW)),
+           // Whether an instance adds the results of several pieces, for which it has registers if queries are columns,
+           // and results have less than 8192 elements.
+           let FOLDS: flag = and(SPLITS > 1, or(not(on_gpu()), and(FEW, BLOCK_M * padded(DV) < 8192))),
            let CACHED: flag = true, let SEQUENCES: int = select(PACKED, dim(cu_seqlens_q, 0) - 1, dim(q, 0)),
            let QUERIES: int = select(PACKED, ROWS, dim(q, 2)),
            // Keys that a sequence may have.

@@ -259,9 +259,18 @@ void printLiteral(OpAsmPrinter &printer, Operation *, Attribute value, Type resu
 
 /// Whether the text is `%a, %b:2 = ...`: MLIR's parser cannot look further than one token.
 static bool beginsWithResults(const char *text) {
-  size_t end = StringRef(text).find_first_not_of(
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%_$.-:, ");
-  return text[end == StringRef::npos ? 0 : end] == '=';
+  StringRef rest(text);
+  while (rest.consume_front("%")) {
+    rest =
+        rest.drop_while([](char c) { return llvm::isAlnum(c) || StringRef("_$.-").contains(c); });
+    if (rest.consume_front(":"))
+      rest = rest.drop_while(llvm::isDigit);
+    rest = rest.ltrim();
+    if (!rest.consume_front(","))
+      return rest.starts_with("=");
+    rest = rest.ltrim();
+  }
+  return false;
 }
 
 ParseResult parsePrintValues(OpAsmParser &parser,

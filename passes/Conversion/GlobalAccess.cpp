@@ -194,6 +194,7 @@ PagedBoxes::PagedBoxes(PagedRows &rows, Value first, int64_t rowsOfBox, int64_t 
     key.second.emplace_back(value.getAsOpaquePointer(), rowsOfBox);
   for (Value index : op.getTableIndices())
     key.second.emplace_back(e.getScalar(index).getAsOpaquePointer(), 0);
+  key.second.emplace_back(nullptr, boxes);
   kept = &e.state<NumbersOfBlocks>().numbers[key];
 }
 

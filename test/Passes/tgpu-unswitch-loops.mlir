@@ -228,3 +228,76 @@ tgpu.kernel @nested target "sm_90a" warps 8 (%rounds: i32, %tiles: i32, %flag: i
       }
     }
 }
+
+// -----
+
+// The second loop is in the loop that is split for the first; its own choice depends on the head. A branch outside of
+// these loops does not count.
+// CHECK-LABEL: tgpu.kernel @siblings
+// CHECK: role "compute"
+// CHECK: scf.for %{{.*}} = %cta
+// CHECK: scf.if %flag
+// CHECK-NEXT: scf.for
+// CHECK: arith.cmpi eq
+// CHECK-NEXT: scf.for
+// CHECK-NOT: scf.if
+// CHECK: tgpu.schedule
+// CHECK: scf.if
+// CHECK-NEXT: scf.for
+// CHECK-NOT: scf.if
+// CHECK: tgpu.schedule
+// CHECK: } else {
+// CHECK-NEXT: scf.for
+// CHECK: scf.if
+// CHECK: } {tgpu.rare}
+// CHECK: scf.if %other
+// CHECK: } else {
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: scf.if %flag
+// CHECK: } {tgpu.rare}
+!row = tensor<128xf32, #tgpu.slice<1, #tgpu.wgmma<1>>>
+tgpu.kernel @siblings target "sm_90a" warps 8
+    (%rounds: i32, %tiles: i32, %flag: i1, %other: i1, %y: !tile.view<[?], f32>) grid(%cta = 132) {
+  tgpu.roles
+    role "load" warps 4 registers 40 {
+    }
+    role "compute" warps 4 registers 232 {
+      %c0 = arith.constant 0 : i32
+      %c1 = arith.constant 1 : i32
+      %c132 = arith.constant 132 : i32
+      %zero = arith.constant 0.0 : f32
+      %zeros = tile.full %zero : !row
+      scf.for %tile = %cta to %tiles step %c132 : i32 {
+        %all = scf.for %head = %c0 to %rounds step %c1 iter_args(%of_heads = %zeros) -> (!row) : i32 {
+          %is_first = arith.cmpi eq, %head, %c0 : i32
+          %some = scf.for %i = %c0 to %rounds step %c1 iter_args(%x = %of_heads) -> (!row) : i32 {
+            %z = scf.if %flag -> (!row) {
+              scf.yield %x : !row
+            } else {
+              %twice = arith.addf %x, %x : !row
+              scf.yield %twice : !row
+            }
+            scf.yield %z : !row
+          } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+          %more = scf.for %i = %c0 to %rounds step %c1 iter_args(%x = %some) -> (!row) : i32 {
+            %z = scf.if %is_first -> (!row) {
+              scf.yield %x : !row
+            } else {
+              %square = arith.mulf %x, %x : !row
+              scf.yield %square : !row
+            }
+            scf.yield %z : !row
+          } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+          %after = scf.if %other -> (!row) {
+            scf.yield %more : !row
+          } else {
+            %negated = arith.negf %more : !row
+            scf.yield %negated : !row
+          }
+          scf.yield %after : !row
+        }
+        tgpu.store %all, %y[%tile] : !row, !tile.view<[?], f32>
+      }
+    }
+}

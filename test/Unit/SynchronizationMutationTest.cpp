@@ -201,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          2,
                                          {70, 190, 16, 32, 16, /*batch=*/2},
                                          kBackward,
-                                         13},
+                                         15},
                                   {"bias"}),
                         withFiles(Kernel{"dropout_forward", "attention_forward", "sm_80",
                                          kSmallBlocks, 2, kSmall, kForward, 9},

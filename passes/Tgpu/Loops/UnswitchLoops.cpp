@@ -84,33 +84,30 @@ bool isPipelined(scf::ForOp loop) {
   return schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer;
 }
 
-/// The branches in a loop whose conditions are invariant, and what computes these conditions.
-struct Invariants {
-  explicit Invariants(scf::ForOp loop) {
-    loop.getBody()->walk([&](scf::IfOp branch) {
-      llvm::SetVector<Operation *> ofCondition = slice;
-      if (!addInvariant(loop, branch.getCondition(), ofCondition))
-        return;
-      slice = std::move(ofCondition);
-      branches.push_back(branch);
-    });
-  }
-
+/// The branches in a loop whose conditions are invariant.
+SmallVector<scf::IfOp> findInvariant(scf::ForOp loop) {
   SmallVector<scf::IfOp> branches;
   llvm::SetVector<Operation *> slice;
-};
+  loop.getBody()->walk([&](scf::IfOp branch) {
+    llvm::SetVector<Operation *> ofCondition = slice;
+    if (!addInvariant(loop, branch.getCondition(), ofCondition))
+      return;
+    slice = std::move(ofCondition);
+    branches.push_back(branch);
+  });
+  return branches;
+}
 
-/// The outermost loop, within the loop over tiles, in which all invariant conditions of a loop with
-/// further loops around it are invariant, if they choose tiles; else the loop. Once for each
-/// iteration of an outer loop, the choice moved the sums of both versions between registers.
-scf::ForOp findVersioned(scf::ForOp loop) {
-  SmallVector<scf::IfOp> branches = Invariants(loop).branches;
+/// The outermost loop, within the loop over tiles, in which all these conditions of a loop are
+/// invariant, if they choose tiles; else the loop. Once for each iteration of an outer loop, the
+/// choice moved the sums of both versions between registers.
+scf::ForOp findVersioned(scf::ForOp loop, ArrayRef<scf::IfOp> branches) {
   bool choosesTiles = llvm::all_of(branches, [](scf::IfOp branch) {
     return llvm::any_of(branch.getResultTypes(), llvm::IsaPred<RankedTensorType>);
   });
-  if (branches.empty() || !choosesTiles)
-    return loop;
   scf::ForOp versioned = loop;
+  if (!choosesTiles)
+    return versioned;
   for (auto outer = loop->getParentOfType<scf::ForOp>();
        outer && !isa<RolesOp>(outer->getParentOp()); outer = outer->getParentOfType<scf::ForOp>()) {
     llvm::SetVector<Operation *> slice;
@@ -124,21 +121,40 @@ scf::ForOp findVersioned(scf::ForOp loop) {
 
 struct TgpuUnswitchLoopsPass : tilewright::impl::TgpuUnswitchLoopsBase<TgpuUnswitchLoopsPass> {
   void runOnOperation() override {
-    llvm::SetVector<scf::ForOp> loops;
-    getOperation()->walk([&](scf::ForOp loop) {
-      if (isPipelined(loop) && loop->getParentOfType<RolesOp>())
-        loops.insert(findVersioned(loop));
-    });
-    for (scf::ForOp loop : loops)
-      unswitch(loop);
+    while (unswitchOne()) {
+    }
   }
 
 private:
-  static void unswitch(scf::ForOp loop) {
-    auto [branches, slice] = Invariants(loop);
-    if (branches.empty())
-      return;
+  /// Splits the first loop that has branches to move out. Other loops are found again afterwards:
+  /// the split may have cloned them.
+  bool unswitchOne() {
+    scf::ForOp versioned;
+    // Of all pipelined loops for which this loop is split, of which one may contain another.
+    llvm::SetVector<scf::IfOp> branches;
+    getOperation()->walk([&](scf::ForOp loop) {
+      if (!isPipelined(loop) || !loop->getParentOfType<RolesOp>())
+        return;
+      SmallVector<scf::IfOp> own = findInvariant(loop);
+      if (own.empty())
+        return;
+      scf::ForOp ofOwn = findVersioned(loop, own);
+      if (!versioned)
+        versioned = ofOwn;
+      if (versioned == ofOwn)
+        branches.insert_range(own);
+    });
+    if (versioned)
+      unswitch(versioned, branches.getArrayRef());
+    return versioned != nullptr;
+  }
 
+  static void unswitch(scf::ForOp loop, ArrayRef<scf::IfOp> branches) {
+    llvm::SetVector<Operation *> slice;
+    for (scf::IfOp branch : branches) {
+      [[maybe_unused]] bool isInvariant = addInvariant(loop, branch.getCondition(), slice);
+      assert(isInvariant && "found so");
+    }
     IRRewriter rewriter(loop);
     IRMapping outside;
     for (Operation *op : slice)

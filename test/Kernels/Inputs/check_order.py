@@ -14,7 +14,7 @@ before, behind = map(int, words.pop(0).split("+")) if "+" in words[0] else (0, 0
 lengths = [int(word) for word in words]
 begins = before + numpy.concatenate([[0], numpy.cumsum(lengths)]).astype(numpy.int32)
 rows = int(begins[-1]) + behind
-# lib/batch.mlir: the first block of sequence b has the number begin / size + b + 1.
+# lib/batch.mlir: the number of the first block of sequence b.
 places = -(-rows // size) + len(lengths) + 1
 if command == "write":
     numpy.save("cu.npy", begins)
@@ -22,7 +22,7 @@ if command == "write":
 else:
     blocks = []
     for b, (begin, length) in enumerate(zip(begins, lengths)):
-        count, first = -(-length // size), begin // size + b + 1
+        count, first = -(-length // size), (begin + (b + 1) * (size - 1)) // size
         blocks += [(-(count - n), b, first + n) for n in range(count)]
     expected = [number for _, _, number in sorted(blocks)]
     expected += sorted(set(range(places)) - set(expected))

@@ -50,7 +50,9 @@ def list_bindings(kernels):
                         if kernel == "attention_decode":
                             for more in ({"PAGE_ROWS": "16"}, {"PAGE_ROWS": "64", "ROWS": "1"}, {"PAGE_ROWS": "16", **PACKED},
                                          {"PAGE_ROWS": "64", **WINDOW}, {"PAGE_ROWS": "64", "ROWS": "1", **LISTED}):
-                                yield kernel, target, {**bound, **more}, ()
+                                # A window is relative to the last keys.
+                                if "WINDOW" not in more:
+                                    yield kernel, target, {**bound, **more}, ()
                                 yield kernel, target, {**bound, **more, "CAUSAL": "bottom_right"}, ()
                         if kernel not in ATTENTION:
                             continue
