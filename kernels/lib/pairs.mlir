@@ -45,8 +45,8 @@
 //   DV_BLOCK_M, DELTA_BLOCK_M Queries of a block of the kernels for dV alone and for rows
 //
 // Kernels
-//   rows_of_pairs     With ROWS: the numbers of each query, and the zeros to which dQ is added. With FACTORS, it adds the
-//                     number of rows of large LSE to %found, which is 0 before.
+//   rows_of_pairs     With ROWS: the numbers of each query, and the zeros to which dQ is added. With FACTORS, it adds
+//                     the number of rows of large LSE to %found, which is 0 before.
 //   pairs_of_keys     A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ. If it adds
 //                     in order, it also does what convert_pairs does. With SPLIT, for dK and dV (PAIRED) or one.
 //   convert_pairs     dQ from its sum.
