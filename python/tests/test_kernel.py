@@ -175,7 +175,7 @@ class KernelTest(TorchTest):
         self.assert_same([decode(q, *pages, seq_lens=lengths, scale=0.5)], [tilewright.attention(q, k, v, scale=0.5)])
         part = tilewright.kernel("attention_decode", "attention_decode_part", D=8, DV=8, T="f32", CACHE="f32", DESCALE=False, ROWS=1,
                                  CAUSAL="none", WINDOW=False, PAGE_ROWS=0, PACKED=False, LEFTPAD=False, LISTED=False,
-                                 BY_TOKEN=False, SHARD=False, RANKS=1, RANK_KEYS=1, LIST_BLOCK_N=0, PART_KEYS=1, PART_UNIT=16, BLOCK_M=16, **DECODE)
+                                 BY_TOKEN=False, SHARD=False, RANKS=1, RANK_KEYS=1, LIST_BLOCK_N=0, PART_KEYS=1, PART_UNIT=16, BLOCK_M=16, SPLITS=2, FOLDS=False, **DECODE)
         self.assertEqual(part.signature.names(), ["q", "k_pages", "v_pages", "o", "lse", "o_parts", "lse_parts", "block_table", "seq_lens",
                                                   "scale", "window_left", "window_right"])
         parts = torch.zeros(1, 4, 1, 2, 8), torch.zeros(1, 4, 1, 2)
