@@ -17,6 +17,8 @@ import re
 import sys
 import textwrap
 
+from library import is_current
+
 KERNELS, MODS = "kernels", os.path.join("kernels", "mods")
 DOCUMENT = os.path.join("docs", "reference", "kernels.md")
 COLUMNS = 120
@@ -247,12 +249,7 @@ def main(arguments):
     text, silent = document(root)
     for line in silent:
         print(line)
-    path = os.path.join(root, DOCUMENT)
-    if "--write" in arguments:
-        with open(path, "w", encoding="utf-8") as out:
-            out.write(text)
-    elif not os.path.exists(path) or read(path) != text:
-        print(f"{DOCUMENT} is not up to date: run scripts/kernels.py --write")
+    if not is_current(root, DOCUMENT, text, "scripts/kernels.py", arguments):
         return 1
     print(f"{text.count('The program `') + text.count('The kernel `')} kernels and programs")
     return 1 if silent else 0

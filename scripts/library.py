@@ -181,6 +181,23 @@ def document(files):
     return "\n".join(text)
 
 
+def is_current(root, document, text, script, arguments):
+    """Whether the document has this text, with a message if not; with --write it gets it."""
+    path = os.path.join(root, document)
+    if "--write" in arguments:
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        return True
+    try:
+        with open(path, encoding="utf-8") as old:
+            is_same = old.read() == text
+    except FileNotFoundError:
+        is_same = False
+    if not is_same:
+        print(f"{document} is not up to date: run {script} --write")
+    return is_same
+
+
 def main(arguments):
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
     if "--root" in arguments:
@@ -191,19 +208,8 @@ def main(arguments):
               if not function.description]
     for line in silent:
         print(line)
-    text, path = document(files), os.path.join(root, DOCUMENT)
-    if "--write" in arguments:
-        with open(path, "w", encoding="utf-8") as out:
-            out.write(text)
-    else:
-        try:
-            with open(path, encoding="utf-8") as old:
-                is_same = old.read() == text
-        except FileNotFoundError:
-            is_same = False
-        if not is_same:
-            print(f"{DOCUMENT} is not up to date: run scripts/library.py --write")
-            return 1
+    if not is_current(root, DOCUMENT, document(files), "scripts/library.py", arguments):
+        return 1
     print(f"{sum(len(file.functions) for file in files)} functions in {len(files)} files")
     return 1 if silent else 0
 

@@ -134,7 +134,7 @@ private:
     return text;
   }
 
-  /// Of integers that no list bounds, only one that is the only one.
+  /// Nothing if there are so many values that a list of them does not help.
   static std::string describe(StringRef name, ArrayRef<tile::ExprAttr> found) {
     if (found.empty() || found.size() > 16)
       return "";

@@ -4,8 +4,8 @@
 // cp.async: tiles from global to shared memory, distributed over the threads of the block in
 // chunks.
 
-#include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/PagedAccess.h"
 #include "passes/Conversion/SharedAccess.h"
 #include "passes/Conversion/ThreadCoords.h"
 

@@ -7,8 +7,8 @@
 #include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tile/Origin.h"
 #include "passes/Conversion/Barriers.h"
-#include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/LoweringTable.h"
+#include "passes/Conversion/PagedAccess.h"
 #include "passes/Conversion/SharedAccess.h"
 
 using namespace mlir;

@@ -17,7 +17,8 @@
 //   ThreadBuilder.h    constants, arithmetic, instructions
 //   ThreadCoords.h     where the elements of a thread lie
 //   ElementOps.h       conversions, reductions and shuffles of elements
-//   GlobalAccess.h     views and their regions; DeferredLoads.h: captures read at their uses
+//   GlobalAccess.h     views and their regions; PagedAccess.h: those of pages; DeferredLoads.h:
+//                      captures read at their uses
 //   SharedAccess.h     buffers and ldmatrix
 //   Barriers.h         mbarriers; Exchange.h: exchanges between warps
 //   ColumnBounds.h, RaisedMaxima.h    facts about a tile that one family passes to another

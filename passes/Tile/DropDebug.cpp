@@ -42,8 +42,7 @@ struct TileDropDebugPass : tilewright::impl::TileDropDebugBase<TileDropDebugPass
     for (Operation *op : found) {
       op->emitWarning() << "'" << op->getName()
                         << "' is left out of code for GPUs; compile with --debug-ops, or run the "
-                           "kernel on the CPU "
-                           "device or the simulator";
+                           "kernel on the CPU device or the simulator";
       eraseWithOperands(op);
     }
   }
