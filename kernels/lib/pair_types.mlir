@@ -9,7 +9,7 @@ tile.link "types.mlir"
 !dqk_view = !tile.view<[?, ?, ?, D], TO>
 !dv_view = !tile.view<[?, ?, ?, DV], TO>
 !sum_view = !tile.view<[?, ?, ?, D], ACC>
-!found_view = !tile.view<[?], ACC>
+!found_view = !tile.view<[?], i32>
 
 // Tiles of pairs.
 !pair = !tile.tile<[OWN, OTHER], ACC>
@@ -31,4 +31,5 @@ tile.link "types.mlir"
 !other_sum = !tile.tile<[OTHER, DP], ACC>
 !own_row = !tile.tile<[OWN], ACC>
 !other_row = !tile.tile<[OTHER], ACC>
-!own_rows_in_one = !tile.tile<[1, OWN], ACC>
+!own_numbers = !tile.tile<[OWN], i32>
+!own_numbers_in_one = !tile.tile<[1, OWN], i32>

@@ -45,8 +45,8 @@
 //   DV_BLOCK_M, DELTA_BLOCK_M Queries of a block of the kernels for dV alone and for rows
 //
 // Kernels
-//   rows_of_pairs     With ROWS: the numbers of each query, and the zeros to which dQ is added. With FACTORS, it adds
-//                     the number of rows of large LSE to %found, which is 0 before.
+//   rows_of_pairs     With ROWS: the numbers of each query, and the zeros to which dQ is added. With FACTORS, %found,
+//                     which is 0 before, gets the number of instances that have a row of large LSE.
 //   pairs_of_keys     A block of keys with all queries of its heads: dK, dV, and additions to the sum of dQ. If it adds
 //                     in order, it also does what convert_pairs does. With SPLIT, for dK and dV (PAIRED) or one.
 //   convert_pairs     dQ from its sum.
@@ -68,7 +68,6 @@ tile.link "attention.mlir", "batch.mlir", "pair_types.mlir", "shard.mlir", "soft
 !wide_k = !tile.tile<[OWN, DW], T>
 !dqt = !tile.tile<[DW, OTHER], ACC>
 !one = !tile.tile<[1], i32>
-!one_number = !tile.tile<[1], ACC>
 
 // Of the program's file.
 func.func private @pair_weights(
@@ -94,7 +93,7 @@ tile.program @pairs
                            first_head = %window_left, first_batch = %window_left)
 }
 
-// The numbers of rows, %extras of 0, with FACTORS in %found the number of rows whose LSE is large (lib/softmax.mlir),
+// The numbers of rows, %extras of 0, with FACTORS in %found whether rows have a large LSE (lib/softmax.mlir; 0: none),
 // and the workspace of sums. A launch between this and @pair_products may change these rows, also in %extras.
 tile.program @pair_rows
     params(D, DV: int, T: type, SHARD: flag, CAUSAL: enum in ["none", "top_left", "bottom_right"], PACKED, LISTED: flag,
@@ -224,10 +223,10 @@ tile.kernel @rows_of_pairs
   tile.store %row, %rows[%a, %map, %workspace_m] : !own_row
   tile.if FACTORS {
     tile.store 0, %extras[%a, %map, %workspace_m] : !own_row
-    %large = tile.expr select(map @is_large(%lse_row), 1, 0) : !own_row
-    %in_one = tile.reshape %large : !own_row -> !own_rows_in_one
-    %number = tile.reduce add %in_one dim 1 : !own_rows_in_one
-    tile.atomic_add %number, %found[0] : !one_number, !found_view
+    %large = tile.expr select(map @is_large(%lse_row), 1, 0) : !own_numbers
+    %in_one = tile.reshape %large : !own_numbers -> !own_numbers_in_one
+    %has_large = tile.reduce max %in_one dim 1 : !own_numbers_in_one
+    tile.atomic_add %has_large, %found[0] : !one, !found_view
   }
 }
 
@@ -294,7 +293,7 @@ tile.kernel @pairs_of_keys
   %at_n = arith.addi %n, %key_0 overflow<nsw> : i32
   %workspace_begin = tile.expr @workspace_begin(%b, %q_begin) : i32
   // Gradients of captures take so many registers that two versions of the loop spill.
-  %has_none = tile.expr and(param(not(CAPTURE_GRADIENTS)), %found[0] == 0)
+  %has_none = tile.expr and(param(not(CAPTURE_GRADIENTS)), %found[0] < 1)
   %no_dk = tile.constant 0 : !sum_k
   %no_dv = tile.constant 0 : !sum_v
   %k_tile = tile.load %k_part[%a, %map, %n, 0] : !qk_view -> !own_k
@@ -435,7 +434,7 @@ tile.kernel @pairs_of_queries
   %do_tile = tile.load %do_part[%a, %h, %m, 0] : !v_view -> !own_v
   %row = tile.load %rows[%a, %map, %workspace_m] : !row_view -> !own_row
   %other_row = tile.load %other_rows[%a, %map, %workspace_m] : !row_view -> !own_row
-  %has_none = tile.expr %found[0] == 0
+  %has_none = tile.expr %found[0] < 1
   %dq_all = tile.for_blocks %n in (%c0 to %keys
           listed %kv_indices[%list_b, %list_h, %list_m] count %count each LIST_BLOCK_N when (LISTED) : !list_view)
       against (%m to %queries)

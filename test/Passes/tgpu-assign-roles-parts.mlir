@@ -3,7 +3,7 @@
 //
 // Copies of parts of views, such as the sequences of a packed batch, by ragged tensor maps. A separate role, the
 // scheduler, reads the position of a part, and publishes the values that the other roles need. A tile without writes is
-// not published.
+// not published, and neither is an element that is the same for all tiles, which tgpu-hoist-elements reads once.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/kernels.mlir --tgpu-assign-roles | FileCheck %s
@@ -46,8 +46,10 @@
 // CHECK-NOT:         tgpu.arrive
 // CHECK:         role "schedule" warps 1
 // CHECK:           } do {
+// CHECK-NOT:         tile.at %found
 // CHECK:             %[[BEGIN:.*]] = tile.at %starts
 // CHECK:             %[[END:.*]] = tile.at %starts
+// CHECK-NOT:         tile.at
 // CHECK:             %[[SIZE:.*]] = arith.subi %[[END]], %[[BEGIN]]
 // CHECK:             %[[VOID:.*]] = arith.cmpi sge, %{{.*}}, %[[SIZE]]
 // CHECK-NEXT:        %[[TAKEN:.*]] = scf.if %[[VOID]]
@@ -58,9 +60,12 @@
 // CHECK:             tgpu.take_tile
 // CHECK:         role "idle" warps 2
 // CHECK:         role "compute"
+// CHECK-NOT:       tile.at %starts
+// CHECK:           tile.at %found[0]
 // CHECK-NOT:       tile.at
 // CHECK:           tgpu.store
-tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %starts: !tile.view<[?], i32>)
+tgpu.kernel @parts target "sm_90a" warps 8
+    (%q: !view, %k: !view, %o: !sums, %starts: !tile.view<[?], i32>, %found: !tile.view<[?], i32>)
     grid(%m = ceildiv(dim(q, 0), 128), %n = dim(starts, 0) - 1, %h = dim(q, 1))
     attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 64, dynamic = 1>} {
   %q_buffer = tgpu.alloc : !x
@@ -69,7 +74,11 @@ tgpu.kernel @parts target "sm_90a" warps 8 (%q: !view, %k: !view, %o: !sums, %st
   %c1 = arith.constant 1 : i32
   %c128 = arith.constant 128 : i32
   %zero = arith.constant 0.0 : f32
-  %none = tile.full %zero : !out
+  %one = arith.constant 1.0 : f32
+  %number = tile.at %found[0] : !tile.view<[?], i32>
+  %has_none = arith.cmpi slt, %number, %c1 : i32
+  %init = arith.select %has_none, %zero, %one : f32
+  %none = tile.full %init : !out
   %next = arith.addi %n, %c1 : i32
   %begin = tile.at %starts[%n] : !tile.view<[?], i32>
   %end = tile.at %starts[%next] : !tile.view<[?], i32>

@@ -70,7 +70,8 @@ void RoleWriter::findPublishedValues() {
         return common.contains(operand) || moved.contains(operand);
       };
       bool isCommon = isa<arith::ConstantOp, tile::DimOp, tile::CapturedOp>(op);
-      if (isa<arith::ArithDialect>(op.getDialect()) && mayPublish(op, {}))
+      // tgpu-hoist-elements reads an element that is the same for all tiles once.
+      if (isa<arith::ArithDialect, tile::TileDialect>(op.getDialect()) && mayPublish(op, {}))
         isCommon |=
             llvm::all_of(op.getOperands(), [&](Value operand) { return common.contains(operand); });
       if (isCommon) {
