@@ -1,7 +1,9 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The names and conventions of FlashAttention 3 in tilewright.flash_attn_with_kvcache, against the formulas. Runs on the
+"""The names and conventions of FlashAttention 3, most of all in tilewright.flash_attn_with_kvcache, against the formulas. Runs on the
 interpreter: needs PyTorch and tilewright-run, but no GPU."""
 
+import inspect
+import itertools
 import os
 import sys
 import unittest
@@ -201,7 +203,184 @@ class NamesTest(TorchTest):
         torch.library.opcheck(torch.ops.tilewright.cached_attention_to.default, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
+# The arguments of flash_attn's functions after q, k and v and those without a default, in their order: version 2.8, and
+# flash_attn_interface of version 3.
+VERSION_2 = {
+    "flash_attn_with_kvcache":
+        "k v rotary_cos rotary_sin cache_seqlens cache_batch_idx cache_leftpad block_table softmax_scale causal window_size softcap "
+        "rotary_interleaved alibi_slopes num_splits return_softmax_lse",
+    "flash_attn_varlen_func":
+        "dropout_p softmax_scale causal window_size softcap alibi_slopes deterministic return_attn_probs block_table",
+    "flash_attn_func": "dropout_p softmax_scale causal window_size softcap alibi_slopes deterministic return_attn_probs"}
+VERSION_3 = {
+    "flash_attn_with_kvcache":
+        "k v qv rotary_cos rotary_sin cache_seqlens cache_batch_idx cache_leftpad page_table cu_seqlens_q cu_seqlens_k_new "
+        "max_seqlen_q rotary_seqlens q_descale k_descale v_descale softmax_scale causal window_size attention_chunk softcap "
+        "rotary_interleaved scheduler_metadata num_splits pack_gqa sm_margin return_softmax_lse",
+    "flash_attn_varlen_func":
+        "seqused_q seqused_k softmax_scale causal qv q_descale k_descale v_descale window_size attention_chunk softcap num_splits "
+        "pack_gqa deterministic sm_margin return_attn_probs",
+    "flash_attn_func":
+        "softmax_scale causal qv q_descale k_descale v_descale window_size attention_chunk softcap num_splits pack_gqa deterministic "
+        "sm_margin return_attn_probs",
+    "get_scheduler_metadata":
+        "qkv_dtype headdim_v cu_seqlens_q cu_seqlens_k_new cache_leftpad page_size max_seqlen_k_new causal window_size "
+        "attention_chunk has_softcap num_splits pack_gqa sm_margin"}
+DEFAULTS = {"dropout_p": 0.0, "causal": False, "window_size": (-1, -1), "softcap": 0.0, "deterministic": False,
+            "return_attn_probs": False, "return_softmax_lse": False, "rotary_interleaved": True, "attention_chunk": 0, "sm_margin": 0,
+            "qkv_dtype": torch.bfloat16, "max_seqlen_k_new": 0, "has_softcap": False}  # of others None
+
+
+class SignaturesTest(TorchTest):
+    def test_names_and_defaults(self):
+        for functions in VERSION_2, VERSION_3:
+            for function, names in functions.items():
+                own = inspect.signature(getattr(tilewright, function)).parameters
+                for name in names.split():
+                    default = DEFAULTS.get(name)
+                    if name == "num_splits":
+                        default = 1 if function in ("flash_attn_func", "flash_attn_varlen_func") else 0
+                    with self.subTest(function=function, name=name):
+                        self.assertEqual(own[name].default, default)
+
+    def test_order(self):
+        """Positional arguments are those of version 2; get_scheduler_metadata, which that has not, has those of version 3."""
+        for function, names in {**VERSION_2, "get_scheduler_metadata": VERSION_3["get_scheduler_metadata"]}.items():
+            own = [name for name, x in inspect.signature(getattr(tilewright, function)).parameters.items()
+                   if x.default is not x.empty and x.kind is x.POSITIONAL_OR_KEYWORD]
+            self.assertEqual(own[:len(names.split())], names.split())
+
+    def test_what_has_no_effect(self):
+        """num_splits, pack_gqa and sm_margin of the functions without a cache."""
+        q, k, v = normal(2, 5, 6, 16), normal(2, 9, 2, 16, seed=2), normal(2, 9, 2, 24, seed=3)
+        unused = dict(num_splits=3, pack_gqa=True, sm_margin=8, attention_chunk=0)
+        expected = tilewright.flash_attn_func(q, k, v, causal=True)
+        self.assert_same((tilewright.flash_attn_func(q, k, v, causal=True, **unused),), (expected,), rtol=0, atol=0)
+        flat, starts_q, starts_k = [x.flatten(0, 1) for x in (q, k, v)], int32(0, 5, 10), int32(0, 9, 18)
+        got = tilewright.flash_attn_varlen_func(*flat, starts_q, starts_k, 5, 9, causal=True, **unused)
+        self.assert_same((got,), (expected.flatten(0, 1),), **TOLERANCE)
+        got = tilewright.flash_attn_varlen_func(flat[0], k, v, starts_q, None, 5, 9, causal=True, block_table=int32(0, 1)[:, None],
+                                                seqused_k=int32(9, 9), **unused)
+        self.assert_same((got,), (expected.flatten(0, 1),), **TOLERANCE)
+
+    def test_what_there_is_instead(self):
+        """The remedies that refusals of qv and of attention_chunk without pages name."""
+        q, qv = normal(2, 5, 6, 16), normal(2, 5, 6, 24, seed=5)
+        k, v = normal(2, 9, 2, 16, seed=2), normal(2, 9, 2, 24, seed=3)
+        wide_k, wide_v = (x.double().repeat_interleave(3, 2) for x in (k, v))
+        scores = torch.einsum("bihd,bjhd->bhij", q.double(), wide_k) + torch.einsum("bihd,bjhd->bhij", qv.double(), wide_v)
+        expected = torch.einsum("bhij,bjhd->bihd", torch.softmax(scores * 40 ** -0.5, -1), wide_v)
+        got = tilewright.flash_attn_func(torch.cat((q, qv), -1), torch.cat((k, v), -1), v)
+        self.assert_same((got,), (expected,), **TOLERANCE)
+        q = normal(1, 9, 2, 16)
+        i = torch.arange(9)
+        keep = (i[:, None] // 4 == i // 4) & (i <= i[:, None])
+        scores = torch.einsum("bihd,bjhd->bhij", q.double(), k[:1].double()) * 0.25
+        expected = torch.einsum("bhij,bjhd->bihd", torch.softmax(scores.masked_fill(~keep, -torch.inf), -1), v[:1].double())
+        chunks = int32(0, 4, 8, 9)
+        got = tilewright.flash_attn_varlen_func(q[0], k[0], v[0], chunks, chunks, 4, 4, causal=True)
+        self.assert_same((got,), (expected[0],), **TOLERANCE)
+
+
+class ChunksTest(TorchTest):
+    """attention_chunk: a query attends keys of its own chunk of positions."""
+
+    def setUp(self):
+        self.k, self.v = normal(3, 72, 2, 16, seed=2), normal(3, 72, 2, 24, seed=3)
+        self.lengths, self.leftpad = [65, 3, 72], [7, 0, 40]
+
+    def expected(self, q, chunk, leftpad=(0, 0, 0), causal=False, window_size=(-1, -1), k=None, lengths=None):
+        """O and LSE, each query by itself."""
+        o, lse = torch.zeros(*q.shape[:3], 24).double(), torch.full((3, 6, q.shape[1]), -torch.inf).double()
+        k, lengths = self.k if k is None else k, self.lengths if lengths is None else lengths
+        for b, i in itertools.product(range(3), range(q.shape[1])):
+            own = lengths[b] - leftpad[b]
+            at, j = own - q.shape[1] + i, torch.arange(own)
+            keep = torch.div(j, chunk, rounding_mode="floor") == at // chunk
+            keep &= (j <= at) | (not causal)
+            keep &= (j >= at - window_size[0]) | (window_size[0] < 0)
+            keep &= (j <= at + window_size[1]) | (window_size[1] < 0)
+            if not keep.any():
+                continue
+            wide_k, wide_v = (x[b, leftpad[b]:lengths[b]][keep].double().repeat_interleave(3, 1) for x in (k, self.v))
+            scores = torch.einsum("hd,jhd->hj", q[b, i].double(), wide_k) * 0.25
+            o[b, i], lse[b, :, i] = torch.einsum("hj,jhd->hd", torch.softmax(scores, -1), wide_v), torch.logsumexp(scores, -1)
+        return o, lse
+
+    def test_chunks(self):
+        """In pages and not, few queries and many, beginning before the first key, with each mask and padding on the left."""
+        for queries, chunk, rows, pad, options in (
+                (1, 16, 0, False, {"causal": True}), (1, 16, 8, True, {}), (3, 8, 0, True, {"causal": True}),
+                (5, 32, 16, False, {"window_size": (3, 1)}), (4, 1, 0, False, {}), (20, 8, 0, False, {"causal": True}),
+                (20, 24, 8, True, {}), (20, 8, 0, True, {"window_size": (11, 2)}), (3, 2**40, 8, False, {"causal": True})):
+            q, leftpad = normal(3, queries, 6, 16), self.leftpad if pad else [0] * 3
+            k, v, table = self.k, self.v, None
+            if rows:
+                (k, table), (v, _) = paged(k, rows), paged(v, rows)
+            if rows and pad:  # in pages, values of the block in which padding ends are read
+                k, v = k.nan_to_num(0.0), v.nan_to_num(0.0)
+            with self.subTest(queries=queries, chunk=chunk, rows=rows, pad=pad, **options):
+                expected = self.expected(q, chunk, leftpad, **options)
+                got = call(q, k, v, cache_seqlens=int32(*self.lengths), page_table=table, attention_chunk=chunk,
+                           cache_leftpad=int32(*leftpad) if pad else None, **options)
+                self.assert_same(got, expected, **TOLERANCE)
+                starts = torch.arange(4, dtype=torch.int32) * queries
+                o, lse = call(q.flatten(0, 1), k, v, cache_seqlens=int32(*self.lengths), page_table=table, attention_chunk=chunk,
+                              cache_leftpad=int32(*leftpad) if pad else None, cu_seqlens_q=starts, max_seqlen_q=queries, **options)
+                self.assert_same((o.view(3, queries, 6, 24), lse.view(6, 3, queries).transpose(0, 1)), expected, **TOLERANCE)
+                if rows and not pad:
+                    o, lse, _ = tilewright.flash_attn_varlen_func(
+                        q.flatten(0, 1), k, v, starts, None, queries, 72, block_table=table, seqused_k=int32(*self.lengths),
+                        attention_chunk=chunk, return_attn_probs=True, **options)
+                    self.assert_same((o.view(3, queries, 6, 24), lse.view(6, 3, queries).transpose(0, 1)), expected, **TOLERANCE)
+
+    def test_one_query_and_padding(self):
+        """With one query, a chunk is a number of keys before its own that do not count."""
+        q, lengths = normal(3, 1, 6, 16), int32(*self.lengths)
+        expected = call(q, self.k, self.v, cache_seqlens=lengths, cache_leftpad=lengths - 1 - (lengths - 1) % 16)
+        self.assert_same(call(q, self.k, self.v, cache_seqlens=lengths, attention_chunk=16), expected, **TOLERANCE)
+
+    def test_rotation(self):
+        """Each row of q has its own position, as under a causal mask."""
+        cos, sin = tables(80, 16)
+        q, new_k, new_v = normal(3, 2, 6, 16), normal(3, 2, 2, 16, seed=8), normal(3, 2, 2, 24, seed=9)
+        lengths = int32(60, 0, 69)
+        positions, k = lengths[:, None] + torch.arange(2), self.k.clone()
+        for b, n in enumerate(lengths):
+            k[b, n:n + 2], self.v[b, n:n + 2] = rotate(new_k[b], positions[b], cos, sin, True), new_v[b]
+        expected = self.expected(rotate(q, positions, cos, sin, True), 8, k=k, lengths=(lengths + 2).tolist())
+        got = call(q, self.k, self.v, new_k, new_v, cache_seqlens=lengths, rotary_cos=cos, rotary_sin=sin, attention_chunk=8)
+        self.assert_same(got, expected, **TOLERANCE)
+
+
 class RefusalsTest(TorchTest):
+    def test_without_a_cache(self):
+        q, starts = normal(1, 4, 2, 16), int32(0, 4)
+        functions = (lambda **options: tilewright.flash_attn_func(q, q, q, **options),
+                     lambda **options: tilewright.flash_attn_varlen_func(q[0], q[0], q[0], starts, starts, 4, 4, **options),
+                     lambda **options: tilewright.flash_attn_varlen_func(q[0], q, q, starts, starts, 4, 4, block_table=int32(0)[None],
+                                                                         **options))
+        for text, options in (
+                (r"qv must be None: there is no kernel whose scores have a second product, of queries and values; "
+                 r"torch.cat\(\(q, qv\), -1\) and torch.cat\(\(k, v\), -1\), of a width up to 512, have these scores", {"qv": q}),
+                ("attention_chunk must be a number of positions, or 0 for no chunks, but got 2.5", {"attention_chunk": 2.5}),
+                ("q_descale must be None: q has 16 bits or more here; flash_attn_with_kvcache, to which cu_seqlens_q may be given, "
+                 "converts q of 8 bits", {"q_descale": torch.ones(1, 2)}),
+                ("num_splits must be a number from 0 to 1024, but got -1", {"num_splits": -1}),
+                ("pack_gqa must be None, True or False, but got 1", {"pack_gqa": 1}),
+                ("sm_margin must be a number of at least 0, but got -1", {"sm_margin": -1})):
+            for function in functions:
+                with self.subTest(text), self.assertRaisesRegex(ValueError, text):
+                    function(**options)
+        for function in functions[:2]:
+            with self.assertRaisesRegex(ValueError, "v_descale must be None where there is no block_table: only pages of 8 bits have "
+                                                    "factors"):
+                function(v_descale=torch.ones(2))
+            with self.assertRaisesRegex(ValueError, "attention_chunk must be 0 where there is no block_table, but got 16; for as many "
+                                                    "queries as keys, flash_attn_varlen_func with each chunk as a sequence computes "
+                                                    "this"):
+                function(attention_chunk=16)
+
     def test_refusals(self):
         q, k, v = normal(3, 2, 6, 16), normal(3, 40, 2, 16), normal(3, 40, 2, 24)
         packed, starts, lengths = normal(5, 6, 16), int32(0, 2, 2, 5), int32(3, 0, 9)
@@ -209,8 +388,11 @@ class RefusalsTest(TorchTest):
         new = {"cache_seqlens": lengths}
         for text, arguments, options in (
                 ("qv must be None: there is no kernel whose scores have a second product", (q, k, v), {"qv": q}),
-                ("attention_chunk must be 0: there is no mask of chunks over a cache, but got 16; for one query", (q, k, v),
-                 {"attention_chunk": 16}),
+                ("attention_chunk must be a number of positions, or 0 for no chunks, but got -1", (q, k, v), {"attention_chunk": -1}),
+                ("attention_chunk must be left out where there are tree_bits: the place of a token is not its position", (q, k, v),
+                 {"attention_chunk": 16, "tree_bits": torch.zeros(3, 2, 1, dtype=torch.int32)}),
+                ("attention_chunk must be None where keys are those of one rank", (q, k, v),
+                 {"attention_chunk": 16, "cp_world_size": 2, "cp_tot_seqused_k": lengths}),
                 ("page_table must be None where there is a block_table: these are names of one argument", (q, k, v),
                  {"page_table": table, "block_table": table}),
                 ("scheduler_metadata must be None or a tensor, as get_scheduler_metadata returns it, but got 3", (q, k, v),

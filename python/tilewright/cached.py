@@ -258,16 +258,35 @@ def splits_of(num_splits, kinds="a number"):
     return splits
 
 
+def check_names_of_3(qv, attention_chunk, num_splits, pack_gqa, sm_margin, instead_of_qv):
+    """Checks the arguments of FlashAttention 3 that there is no kernel for, with what there is instead, and those that have no
+    effect. Returns attention_chunk and num_splits, numbers."""
+    if qv is not None:
+        raise ValueError("qv must be None: there is no kernel whose scores have a second product, of queries and values; "
+                         f"{instead_of_qv}")
+    chunk = checks.integer_of(attention_chunk)
+    if chunk is None or chunk < 0:
+        raise ValueError(f"attention_chunk must be a number of positions, or 0 for no chunks, but got {checks.shown(attention_chunk)}")
+    splits = splits_of(num_splits)
+    if pack_gqa is not None and not checks.is_flag(pack_gqa):
+        raise ValueError(f"pack_gqa must be None, True or False, but got {checks.shown(pack_gqa)}")
+    margin = checks.integer_of(sm_margin)
+    if margin is None or margin < 0:
+        raise ValueError(f"sm_margin must be a number of at least 0, but got {checks.shown(sm_margin)}")
+    return chunk, splits
+
+
 def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqlens_q=None, seqused_q=None, causal=False,
            window_size=(-1, -1), softcap=0.0, alibi_slopes=None, dropout_p=0.0, softmax_scale=None, num_splits=0, mask=None,
            sinks=None, tree_bits=None, k_descale=None, v_descale=None, block_mask=None, first_keys=None, total_lens=None,
-           ranks=0, rank_keys=1, out=None):
+           ranks=0, rank_keys=1, attention_chunk=0, out=None):
     """O and LSE of q [B, Hq, Sq, D], or [rows, Hq, D] with cu_seqlens_q. Masks, windows and ALiBi are aligned to the bottom
     right corner of each sequence, as flash_attn's are, so that keys may begin at leftpad [B] without an effect on them. A
     mask, bool [B, Hq, Sq, Skv] or extents of 1, sinks [Hq], tree_bits and block_mask are those of
     tilewright.attention and tilewright.flash_attn_with_kvcache. If `ranks` is not 0, the cache has the keys of one of so many
-    ranks, `rank_keys` consecutive ones by turns, from first_keys [B] on, of sequences of total_lens [B] keys. O is written to
-    `out`, if that is given: a tensor of its shape."""
+    ranks, `rank_keys` consecutive ones by turns, from first_keys [B] on, of sequences of total_lens [B] keys. With attention_chunk
+    a query attends keys in its chunk of so many positions, which count from leftpad. O is written to `out`, if that is given: a
+    tensor of its shape."""
     left, right = checks.window_of(window_size)
     if q.dim() == 4 and q.shape[2] == 1:  # no key is ahead of the only query
         causal, right = True, -1
@@ -281,6 +300,8 @@ def attend(q, k_cache, v_cache, block_table, seq_lens, *, leftpad=None, cu_seqle
     if mask is not None:
         asked.add_mask(mask)
     mode, left, right = asked.align_to_corner("bottom_right" if causal else "none", left, right)
+    if attention_chunk:
+        asked.add_chunks(attention_chunk, q.shape[-2] if q.dim() == 4 else q.shape[0], leftpad)
     dropout_p = checks.dropout_of(dropout_p)
     if tree_bits is not None:
         asked.add_tree_bits(tree_bits)

@@ -39,7 +39,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     behind the cache_seqlens[b] that it has, and then attended as well. cache_seqlens must be given, and is not changed. Keys
     for which a sequence has no room are not written. With rotary_cos and rotary_sin [positions, R / 2], the first R columns
     of the new keys and of q are rotated: key i of sequence b by position cache_seqlens[b] + i, and each row of q by
-    cache_seqlens[b], or row i by cache_seqlens[b] + i if causal or with a window. rotary_interleaved: columns 2 i and
+    cache_seqlens[b], or row i by cache_seqlens[b] + i if causal or with a window or chunks. rotary_interleaved: columns 2 i and
     2 i + 1 are rotated together, otherwise i and i + R / 2.
 
     cache_leftpad [B], int32: the keys of sequence b begin with key cache_leftpad[b], also in pages. cache_seqlens and the
@@ -78,12 +78,21 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     the rotation. q may be of float8_e4m3fn or float8_e5m2, if caches, k and v are: it is converted to bfloat16, the type of the
     result, and q_descale, float32 [B, Hkv], is the factor of what it holds. k and v are written as they are then. O is written
     to `out`, if that is given, which is also the result. pack_gqa, sm_margin and scheduler_metadata are not used: heads that
-    share a key head are always packed, and kernels divide the keys themselves. qv and attention_chunk are refused.
+    share a key head are always packed, and kernels divide the keys themselves. With attention_chunk C, a number, the positions of a
+    sequence are in chunks of C, from position 0 (that of key cache_leftpad[b]) on, and a query attends only the keys in its own, in
+    addition to other masks. qv is refused.
 
     Raises ValueError for invalid arguments, and for tensors that require gradients."""
     has_new, window_size = k is not None or v is not None, checks.window_of(window_size)
     is_packed = cu_seqlens_q is not None
-    _check_flash_3(qv, attention_chunk, scheduler_metadata, pack_gqa, sm_margin, max_seqlen_q, is_packed)
+    chunk, splits = cached.check_names_of_3(
+        qv, attention_chunk, num_splits, pack_gqa, sm_margin,
+        "flash_mla_with_kvcache attends a latent cache, for which q and qv are the columns of one array")
+    if scheduler_metadata is not None and not isinstance(scheduler_metadata, torch.Tensor):
+        raise ValueError("scheduler_metadata must be None or a tensor, as get_scheduler_metadata returns it, but got "
+                         f"{checks.shown(scheduler_metadata)}")
+    if not is_packed and max_seqlen_q is not None and not is_length(max_seqlen_q):
+        raise ValueError(f"max_seqlen_q must be an integer, but got {checks.shown(max_seqlen_q)}")
     if page_table is not None:
         if block_table is not None:
             raise ValueError("page_table must be None where there is a block_table: these are names of one argument")
@@ -95,7 +104,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         raise ValueError("cache_seqlens must be given where there are new keys, k and v, which go behind them")
     if tree_bits is not None:
         for name, given in (("window_size", window_size != (-1, -1)), ("alibi_slopes", alibi_slopes is not None),
-                            ("cu_seqlens_q", is_packed)):
+                            ("attention_chunk", chunk > 0), ("cu_seqlens_q", is_packed)):
             if given:
                 why = "the bits are those of as many queries in each sequence" if name == "cu_seqlens_q" else (
                     "the place of a token is not its position")
@@ -129,11 +138,11 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     for name, x, shape in (("cu_seqlens_k_new", cu_seqlens_k_new, (batch + 1,)), ("rotary_seqlens", rotary_seqlens, (batch,))):
         if x is not None:
             check_integers(name, x, q.device, shape)
-    splits = cached.splits_of(num_splits)
     if out is not None:
         cached.check_out(out, q, v_cache.shape[-1])
     part = _part_of_ranks(q, batch, cp_world_size, cp_rank, cp_tot_seqused_k, cp_interleave_size, cp_first_key,
-                          [("k", k), ("v", v), ("cache_leftpad", cache_leftpad), ("sinks", sinks)])
+                          [("k", k), ("v", v), ("cache_leftpad", cache_leftpad), ("sinks", sinks),
+                           ("attention_chunk", chunk or None)])
     of_heads = [cached.factors_of(name, None if is_of_bytes else factors, cache, q.device) if has_new else None
                 for name, factors, cache in (("k_descale", k_descale, k_cache), ("v_descale", v_descale, v_cache))]
     k_descale = cached.factors_of("k_descale", k_descale, k_cache, q.device, batch)
@@ -141,7 +150,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
     if q_descale is not None:
         k_descale = _with_factors_of_queries(q_descale, k_descale, batch, q.device)
     if has_new:
-        is_local = causal or window_size != (-1, -1)
+        is_local = causal or chunk > 0 or window_size != (-1, -1)
         other_positions = None if rotary_seqlens is cache_seqlens else rotary_seqlens
         q, cache_seqlens = append_to_sequences(q, k, v, k_cache, v_cache, cache_seqlens, block_table, rotary_cos, rotary_sin,
                                                rotary_interleaved, not is_local, *of_heads, cu_seqlens_q, cu_seqlens_k_new,
@@ -150,7 +159,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                            leftpad=cache_leftpad, cu_seqlens_q=cu_seqlens_q, causal=causal, window_size=window_size,
                            softcap=softcap, alibi_slopes=alibi_slopes, softmax_scale=softmax_scale, num_splits=splits,
                            tree_bits=tree_bits, k_descale=k_descale, v_descale=v_descale, sinks=sinks, block_mask=block_mask,
-                           out=out if out is None or is_packed else out.transpose(1, 2), **part)
+                           attention_chunk=chunk, out=out if out is None or is_packed else out.transpose(1, 2), **part)
     o = out if out is not None else o if is_packed else o.transpose(1, 2)
     return (o, lse) if return_softmax_lse else o
 
@@ -163,27 +172,6 @@ def get_scheduler_metadata(batch_size, max_seqlen_q, max_seqlen_k, num_heads_q, 
     share of the keys by themselves. flash_attn_with_kvcache accepts it as scheduler_metadata."""
     check_dense("cache_seqlens", cache_seqlens)
     return torch.empty(0, dtype=torch.int32, device=cache_seqlens.device)
-
-
-def _check_flash_3(qv, attention_chunk, scheduler_metadata, pack_gqa, sm_margin, max_seqlen_q, is_packed):
-    """Checks the arguments that are refused, and those that are not used."""
-    if qv is not None:
-        raise ValueError("qv must be None: there is no kernel whose scores have a second product, of queries and values; "
-                         "flash_mla_with_kvcache attends a latent cache, for which q and qv are the columns of one array")
-    if checks.integer_of(attention_chunk) != 0:
-        raise ValueError("attention_chunk must be 0: there is no mask of chunks over a cache, but got "
-                         f"{checks.shown(attention_chunk)}; for one query of each sequence, cache_leftpad may be the number of "
-                         "keys before its chunk")
-    if scheduler_metadata is not None and not isinstance(scheduler_metadata, torch.Tensor):
-        raise ValueError("scheduler_metadata must be None or a tensor, as get_scheduler_metadata returns it, but got "
-                         f"{checks.shown(scheduler_metadata)}")
-    if pack_gqa is not None and not checks.is_flag(pack_gqa):
-        raise ValueError(f"pack_gqa must be None, True or False, but got {checks.shown(pack_gqa)}")
-    margin = checks.integer_of(sm_margin)
-    if margin is None or margin < 0:
-        raise ValueError(f"sm_margin must be a number of at least 0, but got {checks.shown(sm_margin)}")
-    if not is_packed and max_seqlen_q is not None and not is_length(max_seqlen_q):
-        raise ValueError(f"max_seqlen_q must be an integer, but got {checks.shown(max_seqlen_q)}")
 
 
 def _widened(q, k_cache, k, v, rotary_cos, rotary_sin):

@@ -179,6 +179,16 @@ class Features(Links):
             raise ValueError(f"tree_bits must have a bit for each of the {queries} queries, in words of 32, but got {bits.shape[2]}")
         self.link("tree_bits", tree_bits=bits, tree_begin=self.shape.shift())
 
+    def add_chunks(self, size, queries, leftpad):
+        """Keeps pairs in one chunk of `size` positions, of which the last query has that of the last key. Positions count from key
+        leftpad [B], or 0. For calls without a backward, of at most so many queries of a sequence."""
+        size = min(size, 2**30)  # positions are of i32
+        first = 0 if leftpad is None else leftpad[:, None]
+        positions = torch.arange(queries, dtype=torch.int32, device=self.shape.device) + self.shape.shift()[:, None] - first
+        begin = positions - positions.remainder(size) + first
+        unused = begin.new_zeros(1, 1).expand(begin.shape[0], 1)  # the inverse, which a forward does not read
+        self.link("spans", key_begin=begin, key_end=begin + size, query_begin=unused, query_end=unused)
+
     def add_alibi(self, slopes, from_corner):
         self.link_alibi(_per_head("alibi_slopes", slopes, self.shape, 2), from_corner)
 

@@ -2,7 +2,7 @@
 """Attention with the names, layouts and conventions of the package flash_attn, version 2. Arrays are
 [batch, rows, heads, width], or [rows, heads, width] for packed sequences; no copy is made to change the layout. Masks,
 windows and ALiBi are aligned to the bottom right corner. A side of window_size is a number of keys, or -1 for all; other
-negative numbers, which that package takes for -1, are an error."""
+negative numbers, which that package takes for -1, are an error. Arguments of version 3 are accepted by name."""
 
 from tilewright import cached, checks
 from tilewright.features import packed_of
@@ -11,6 +11,25 @@ from tilewright.torch import attention
 
 __all__ = ["flash_attn_func", "flash_attn_qkvpacked_func", "flash_attn_kvpacked_func", "flash_attn_varlen_func",
            "flash_attn_varlen_qkvpacked_func", "flash_attn_varlen_kvpacked_func"]
+
+
+def _check_names_of_3(q_descale, *others):
+    """Checks further arguments of version 3. Returns attention_chunk."""
+    if q_descale is not None:
+        raise ValueError("q_descale must be None: q has 16 bits or more here; flash_attn_with_kvcache, to which cu_seqlens_q may be "
+                         "given, converts q of 8 bits")
+    chunk, _ = cached.check_names_of_3(
+        *others, "torch.cat((q, qv), -1) and torch.cat((k, v), -1), of a width up to 512, have these scores")
+    return chunk
+
+
+def _check_is_not_of_pages(attention_chunk, **factors):
+    for name, x in factors.items():
+        if x is not None:
+            raise ValueError(f"{name} must be None where there is no block_table: only pages of 8 bits have factors")
+    if attention_chunk:
+        raise ValueError(f"attention_chunk must be 0 where there is no block_table, but got {attention_chunk}; for as many queries as "
+                         "keys, flash_attn_varlen_func with each chunk as a sequence computes this")
 
 
 def _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs):
@@ -39,10 +58,16 @@ def _check_layout(q, k, v):
 
 
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0,
-                    alibi_slopes=None, deterministic=False, return_attn_probs=False):
+                    alibi_slopes=None, deterministic=False, return_attn_probs=False, *, qv=None, q_descale=None,
+                    k_descale=None, v_descale=None, attention_chunk=0, num_splits=1, pack_gqa=None, sm_margin=0):
     """Computes O [B, Sq, Hq, DV] from q [B, Sq, Hq, D], k [B, Skv, Hkv, D] and v [B, Skv, Hkv, DV]. With
-    return_attn_probs, returns (O, LSE [B, Hq, Sq], None); LSE of a row without keys is -inf. Raises ValueError for
-    invalid arguments, and for return_attn_probs with dropout."""
+    return_attn_probs, returns (O, LSE [B, Hq, Sq], None); LSE of a row without keys is -inf.
+
+    Further arguments, by name alone, are those of FlashAttention 3. num_splits, pack_gqa and sm_margin are not used: keys are
+    not divided. The factors, qv and attention_chunk are refused. Raises ValueError for invalid arguments, and for
+    return_attn_probs with dropout."""
+    attention_chunk = _check_names_of_3(q_descale, qv, attention_chunk, num_splits, pack_gqa, sm_margin)
+    _check_is_not_of_pages(attention_chunk, k_descale=k_descale, v_descale=v_descale)
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
     _check_layout(q, k, v)
     o, lse = attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), **options)
@@ -88,7 +113,8 @@ def flash_attn_varlen_kvpacked_func(q, kv, cu_seqlens_q, cu_seqlens_k, max_seqle
 def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
                            softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
                            deterministic=False, return_attn_probs=False, block_table=None, seqused_q=None,
-                           seqused_k=None, block_mask=None, k_descale=None, v_descale=None):
+                           seqused_k=None, block_mask=None, k_descale=None, v_descale=None, *, qv=None, q_descale=None,
+                           attention_chunk=0, num_splits=1, pack_gqa=None, sm_margin=0):
     """Computes O [rows, Hq, DV] from q [rows, Hq, D], k [keys, Hkv, D] and v [keys, Hkv, DV]. With return_attn_probs,
     returns (O, LSE [Hq, rows], None). Rows of no sequence give O = 0 and LSE = -inf. seqused_q and seqused_k,
     [sequences] of int32 as in version 3, limit the rows of each sequence: unused rows give O = 0, and the bottom right
@@ -100,16 +126,18 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     seqused_k, cu_seqlens_k[b + 1] - cu_seqlens_k[b]. Rows behind the end of a sequence are not read. There are no
     gradients then: backward raises RuntimeError. The pages may be of float8_e4m3fn, float8_e5m2 or int8, with q of another type;
     k_descale and v_descale, float32 [Hkv] or [sequences, Hkv], are factors of what they hold, 1 by default, or as [pages,
-    rows, Hkv] of each key and value. Raises ValueError for invalid arguments."""
+    rows, Hkv] of each key and value.
+
+    Further arguments, by name alone, are those of FlashAttention 3. num_splits, pack_gqa and sm_margin are not used: keys are
+    not divided. attention_chunk, that of flash_attn_with_kvcache, is for pages. q_descale and qv are refused. Raises ValueError for invalid arguments."""
+    attention_chunk = _check_names_of_3(q_descale, qv, attention_chunk, num_splits, pack_gqa, sm_margin)
     options = _common(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic, return_attn_probs)
     if block_table is not None:
         o, lse = _of_pages(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, block_table, seqused_q, seqused_k, k_descale, v_descale, causal=causal,
                            window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes, dropout_p=dropout_p,
-                           softmax_scale=softmax_scale, block_mask=block_mask)
+                           softmax_scale=softmax_scale, block_mask=block_mask, attention_chunk=attention_chunk)
         return (o, lse, None) if return_attn_probs else o
-    for name, factors in ("k_descale", k_descale), ("v_descale", v_descale):
-        if factors is not None:
-            raise ValueError(f"{name} must be None where there is no block_table: only pages of 8 bits have factors")
+    _check_is_not_of_pages(attention_chunk, k_descale=k_descale, v_descale=v_descale)
     o, lse = attention(q, k, v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, max_seqlen_q=max_seqlen_q,
                        max_seqlen_k=max_seqlen_k, seqused_q=seqused_q, seqused_k=seqused_k, block_mask=block_mask,
                        **options)
