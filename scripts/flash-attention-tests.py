@@ -5,14 +5,16 @@
   scripts/flash-attention-tests.py CHECKOUT                 tests/test_flash_attn.py (version 2)
   scripts/flash-attention-tests.py CHECKOUT --version 3     hopper/test_flash_attn.py, or what --file names
   scripts/flash-attention-tests.py CHECKOUT --sample 0      all combinations of parameters, of which there are many
-  scripts/flash-attention-tests.py CHECKOUT --device cpu --only seqlen_q=1 --only seqlen_k=128
-                                                            without a GPU, on Tilewright's interpreter: slow
+  scripts/flash-attention-tests.py CHECKOUT --pairs         combinations in which any two values of two parameters meet
+  scripts/flash-attention-tests.py CHECKOUT --device cpu --pairs --set "seqlen_q,seqlen_k=(1, 128), (3, 96), (33, 256)"
+                                                            without a GPU, on Tilewright's interpreter: some 10 minutes
 
 CHECKOUT is a clone of github.com/Dao-AILab/flash-attention, which need not be built; pytest, einops and PyTorch must be
 installed. The names that tests import are mapped: flash_attn and flash_attn_interface give Tilewright's functions, and
 flash_attn.layers.rotary a rotation in plain PyTorch; helpers such as bert_padding are those of the checkout.
 
-Of the product of all parameters a random sample runs, the same in each run. For each test it prints one of
+Of the product of all parameters a random sample runs, the same in each run, or those of --pairs, none of which a test skips.
+--set replaces the values of parameters, also by ones that a test has in a comment. For each test it prints one of
 
   passed    as FlashAttention's test decides
   refused   Tilewright raised ValueError; the summary counts reasons
@@ -20,17 +22,21 @@ Of the product of all parameters a random sample runs, the same in each run. For
   skipped   by the test itself
   failed    all else
 
-Combinations with an attention_chunk other than 0, which is refused, are replaced by 0 unless --chunks is given. The exit
-status is 1 if a test failed, or none passed.
+The exit status is 1 if a test failed, or none passed.
 """
 
 import argparse
+import ast
 import collections
+import contextlib
 import functools
+import io
+import itertools
 import json
 import os
 import random
 import re
+import shutil
 import sys
 import tempfile
 import types
@@ -110,53 +116,109 @@ def map_imports(checkout, torch, tilewright):
 
 def on_cpu(torch):
     """A mode in which arguments that name the device "cuda" name the CPU."""
+    def on_host(x):
+        return "cpu" if isinstance(x, (str, torch.device)) and str(x).startswith("cuda") else x
+
     class OnCpu(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function, kinds, arguments=(), options=None):
-            options = dict(options or {})
-            if str(options.get("device", "")).startswith("cuda"):
-                options["device"] = "cpu"
-            return function(*arguments, **options)
+            options = {name: on_host(x) for name, x in (options or {}).items()}
+            return function(*map(on_host, arguments), **options)
     torch.cuda.get_device_capability = lambda *arguments: (9, 0)
+    torch.cuda.synchronize = lambda *arguments: None
     return OnCpu()
+
+
+def covering(lists, is_skipped):
+    """Rows of one value of each list, such that any two values of two lists are in a row. Rows that are skipped are not
+    among them; two values for which no other row is found are left out."""
+    choose, rows = random.Random(0), []
+    places = [[(which, i) for i in range(len(values))] for which, values in enumerate(lists)]
+    left = [pair for one, other in itertools.combinations(places, 2) for pair in itertools.product(one, other)]
+    while left:
+        found = []
+        for _ in range(200):
+            row = [choose.randrange(len(values)) for values in lists]
+            for which, i in left[0]:
+                row[which] = i
+            if len(found) < 40 and not is_skipped([values[i] for values, i in zip(lists, row)]):
+                found.append(row)
+        if not found:
+            del left[0]
+            continue
+        missing = [[pair for pair in left if any(row[which] != i for which, i in pair)] for row in found]
+        left, row = min(zip(missing, found), key=lambda each: len(each[0]))
+        rows.append([values[i] for values, i in zip(lists, row)])
+    return rows
+
+
+def is_skipped(torch, function, values):
+    """Whether a test skips itself with these values, before it calls PyTorch."""
+    import pytest
+
+    class Began(Exception):
+        """The test called PyTorch."""
+
+    class Stop(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, *arguments):
+            raise Began
+
+    with contextlib.redirect_stdout(io.StringIO()), Stop():
+        try:
+            function(**values)
+        except pytest.skip.Exception:
+            return True
+        except Exception:
+            return False
+    return False
 
 
 class Combinations:
     """Chooses combinations of the parameters of tests, instead of all."""
 
-    def __init__(self, options):
+    def __init__(self, options, torch):
         self.sample, self.only = options.sample, dict(text.split("=", 1) for text in options.only)
+        self.values = {names.replace(" ", ""): ast.literal_eval(f"[{text}]") for names, _, text in
+                       (each.partition("=") for each in options.set)}
+        self.pairs, self.torch = options.pairs, torch
         self.chosen = {}  # of each test, how many of how many
 
     def pytest_pycollect_makeitem(self, collector, name, obj):
+        if not name.startswith("test"):
+            return
         marks = [mark for mark in getattr(obj, "pytestmark", []) if mark.name == "parametrize"]
-        if not name.startswith("test") or not marks or hasattr(obj, "_is_chosen"):
+        if not marks or hasattr(obj, "_is_chosen"):
             return
         names, lists = [], []
         for mark in marks:
             own = [each.strip() for each in mark.args[0].split(",")] if isinstance(mark.args[0], str) else list(mark.args[0])
-            values = [value if len(own) > 1 else (value,) for value in mark.args[1]]
+            values = [value if len(own) > 1 else (value,) for value in self.values.get(",".join(own), mark.args[1])]
             names.append(own)
             lists.append([value for value in values
                           if all(self.only.get(n, self.text(x)) == self.text(x) for n, x in zip(own, value))])
         total = 1
         for values in lists:
             total *= len(values)
-        count = min(self.sample or total, total)
-        chosen = range(total) if count == total else sorted(random.Random(0).sample(range(total), count))
-        rows = []
-        for number in chosen:
-            row = []
-            for values in lists:
-                number, which = divmod(number, len(values))
-                row += values[which]
-            rows.append(tuple(row))
-        import pytest
         flat = [name for own in names for name in own]
+        if self.pairs and total:
+            rows = [tuple(itertools.chain(*row)) for row in covering(
+                lists, lambda row: is_skipped(self.torch, obj, dict(zip(flat, itertools.chain(*row)))))]
+            count = len(rows)
+        else:
+            count = min(self.sample or total, total)
+            chosen = range(total) if count == total else sorted(random.Random(0).sample(range(total), count))
+            rows = [tuple(self.row(lists, number)) for number in chosen]
+        import pytest
         ids = ["-".join(f"{n}={self.text(x)}" for n, x in zip(flat, row)) for row in rows]
         others = [mark for mark in obj.pytestmark if mark.name != "parametrize"]
         obj.pytestmark = [*others, pytest.mark.parametrize(flat, rows, ids=ids).mark]
         obj._is_chosen = True
         self.chosen[name] = count, total
+
+    @staticmethod
+    def row(lists, number):
+        for values in lists:
+            number, which = divmod(number, len(values))
+            yield from values[which]
 
     @staticmethod
     def text(value):
@@ -193,12 +255,12 @@ class Outcomes:
             return "passed", ""
         if call.excinfo.errisinstance(pytest.skip.Exception):
             return "skipped", ""
-        text = str(call.excinfo.value)
-        if call.excinfo.errisinstance(Refused):
-            return "refused", text
         name = getattr(item, "originalname", None) or item.name
         if name in DIFFERS:
             return "differs", DIFFERS[name]
+        text = str(call.excinfo.value)
+        if call.excinfo.errisinstance(Refused):
+            return "refused", text
         lines = text.strip().splitlines() or [""]
         return "failed", f"{call.excinfo.typename}: {lines[0][:300]}"
 
@@ -228,7 +290,9 @@ def main():
     parser.add_argument("-k", dest="names", default="kvcache", help="which tests, an expression of pytest")
     parser.add_argument("--sample", type=int, default=400, help="combinations of each test; 0: all")
     parser.add_argument("--only", action="append", default=[], metavar="NAME=VALUE", help="only combinations with this value")
-    parser.add_argument("--chunks", action="store_true", help="keep values of attention_chunk other than 0")
+    parser.add_argument("--pairs", action="store_true", help="as few combinations as have any two values of two parameters")
+    parser.add_argument("--set", action="append", default=[], metavar="NAMES=VALUES",
+                        help="other values of the parameters of one decorator, separated by commas")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--json", help="a file for the outcome of each test")
     options = parser.parse_args()
@@ -251,18 +315,11 @@ def main():
     elif not torch.cuda.is_available():
         sys.exit("flash-attention-tests: there is no GPU; --device cpu runs on the interpreter")
     map_imports(checkout, torch, tilewright)
-    with open(found[0]) as file:
-        source = file.read()
-    if not options.chunks:
-        source, count = re.subn(r"(?m)^(\s*attention_chunk_vals = ).*$", r"\1[0]", source)
-        print(f"attention_chunk: only 0 in {count} tests" if count else "no test has attention_chunk")
     outcomes = Outcomes(mode)
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, os.path.basename(found[0]))
-        with open(path, "w") as file:
-            file.write(source)
+        path = shutil.copy(found[0], folder)
         arguments = [path, "-k", options.names, "-q", "--no-header", "--tb=line", "-rN", "-p", "no:cacheprovider", f"--rootdir={folder}"]
-        combinations = Combinations(options)
+        combinations = Combinations(options, torch)
         status = pytest.main(arguments, plugins=[combinations, outcomes])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         sys.exit(f"flash-attention-tests: pytest ended with status {int(status)}; no test ran, or collecting failed")

@@ -53,16 +53,17 @@ VERSION_2 = """
 VERSION_3 = """
     import torch
     from flash_attn.layers.rotary import apply_rotary_emb
+    import flash_attn_interface
     from flash_attn_interface import flash_attn_with_kvcache, get_scheduler_metadata
     from test_util import helper
 
     def test_flash_attn_kvcache():
-        attention_chunk_vals = [torch.randint(1, 9, (1,)).item(), 0]
-        assert helper() == 8
-        for chunk in attention_chunk_vals:
+        assert helper() == 8 and flash_attn_interface.flash_attn_with_kvcache is flash_attn_with_kvcache
+        torch.cuda.synchronize()
+        for chunk in 10, 0:  # of 10 keys, all are in the first chunk
             q, cache, new = (torch.randn(2, n, 2, 32, device="cuda") for n in (1, 40, 1))
             lengths = torch.tensor([9, 0], dtype=torch.int32, device="cuda")
-            angle = torch.rand(40, 8, device="cuda")
+            angle = torch.rand(40, 8).to("cuda")
             before, expected = cache.clone(), apply_rotary_emb(new, angle.cos(), angle.sin(), seqlen_offsets=lengths, interleaved=True)
             metadata = get_scheduler_metadata(2, 1, 40, 2, 2, 32, lengths)
             out, lse, *rest = flash_attn_with_kvcache(q, cache, cache.clone(), new, new, rotary_cos=angle.cos(), rotary_sin=angle.sin(),
@@ -120,14 +121,35 @@ class RunnerTest(unittest.TestCase):
         self.assertIn("test_kvcache: 2 of 4 combinations", text)
         self.assertIn("2 passed, 1 refused, 0 differs, 0 skipped, 0 failed", text)
 
+    def test_pairs(self):
+        """Any two values of two parameters meet, and no test skips itself."""
+        results = os.path.join(self.checkout, "results.json")
+        status, text = self.run_script("--json", results, "--pairs", "--set", "seqlen_q, seqlen_k=(3, 41), (1, 20), (2, 33)", "-k",
+                                       "test_kvcache and not another")
+        self.assertEqual(status, 1, text)
+        with open(results) as file:
+            names = list(json.load(file))
+        values = [dict(each.split("=") for each in name[len("test_kvcache["):-1].split("-")) for name in names]
+        for one, other, wanted in (("kind", "seqlen_q", 9), ("kind", "dtype", 6), ("seqlen_q", "dtype", 6)):
+            self.assertEqual(len({(row[one], row[other]) for row in values}), wanted, names)
+        self.assertEqual({(row["seqlen_q"], row["seqlen_k"]) for row in values}, {("3", "41"), ("1", "20"), ("2", "33")})
+        self.assertLess(len(values), 18)  # the product
+        self.assertIn("0 skipped", text)
+
+    def test_behaviour_that_differs(self):
+        with open(os.path.join(self.checkout, "tests", "test_flash_attn.py"), "a") as file:
+            file.write(textwrap.dedent("""
+                def test_flash_attn_kvcache_paged_block_table_bounds():
+                    flash_attn_with_kvcache(None, None, None)
+            """))
+        status, text = self.run_script("-k", "bounds")
+        self.assertEqual(status, 1, text)  # none passed
+        self.assertIn("differs 1: lengths beyond the table are clamped on the device", text)
+
     def test_version_3(self):
         status, text = self.run_script("--version", "3")
         self.assertEqual(status, 0, text)
-        self.assertIn("attention_chunk: only 0 in 1 tests", text)
         self.assertIn("1 passed, 0 refused", text)
-        status, text = self.run_script("--version", "3", "--chunks")
-        self.assertEqual(status, 1, text)  # none passed
-        self.assertIn("refused 1: attention_chunk must be N", text)
 
     def test_what_is_missing(self):
         status, text = self.run_script("--file", "tests/other.py")
