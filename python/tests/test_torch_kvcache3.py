@@ -282,30 +282,31 @@ class SignaturesTest(TorchTest):
         self.assert_same((got,), (expected[0],), **TOLERANCE)
 
 
+def chunks_reference(q, k, v, lengths, chunk, leftpad=(0, 0, 0), causal=False, window_size=(-1, -1)):
+    """O and LSE of queries that attend keys of their own chunk of positions, each query by itself."""
+    batch, queries, heads = q.shape[:3]
+    o, lse = torch.zeros(batch, queries, heads, v.shape[3]).double(), torch.full((batch, heads, queries), -torch.inf).double()
+    for b, i in itertools.product(range(batch), range(queries)):
+        own = lengths[b] - leftpad[b]
+        at, j = own - queries + i, torch.arange(own)
+        keep = torch.div(j, chunk, rounding_mode="floor") == at // chunk
+        keep &= (j <= at) | (not causal)
+        keep &= (j >= at - window_size[0]) | (window_size[0] < 0)
+        keep &= (j <= at + window_size[1]) | (window_size[1] < 0)
+        if not keep.any():
+            continue
+        wide_k, wide_v = (x[b, leftpad[b]:lengths[b]][keep].double().repeat_interleave(heads // k.shape[2], 1) for x in (k, v))
+        scores = torch.einsum("hd,jhd->hj", q[b, i].double(), wide_k) * q.shape[3] ** -0.5
+        o[b, i], lse[b, :, i] = torch.einsum("hj,jhd->hd", torch.softmax(scores, -1), wide_v), torch.logsumexp(scores, -1)
+    return o, lse
+
+
 class ChunksTest(TorchTest):
     """attention_chunk: a query attends keys of its own chunk of positions."""
 
     def setUp(self):
         self.k, self.v = normal(3, 72, 2, 16, seed=2), normal(3, 72, 2, 24, seed=3)
         self.lengths, self.leftpad = [65, 3, 72], [7, 0, 40]
-
-    def expected(self, q, chunk, leftpad=(0, 0, 0), causal=False, window_size=(-1, -1), k=None, lengths=None):
-        """O and LSE, each query by itself."""
-        o, lse = torch.zeros(*q.shape[:3], 24).double(), torch.full((3, 6, q.shape[1]), -torch.inf).double()
-        k, lengths = self.k if k is None else k, self.lengths if lengths is None else lengths
-        for b, i in itertools.product(range(3), range(q.shape[1])):
-            own = lengths[b] - leftpad[b]
-            at, j = own - q.shape[1] + i, torch.arange(own)
-            keep = torch.div(j, chunk, rounding_mode="floor") == at // chunk
-            keep &= (j <= at) | (not causal)
-            keep &= (j >= at - window_size[0]) | (window_size[0] < 0)
-            keep &= (j <= at + window_size[1]) | (window_size[1] < 0)
-            if not keep.any():
-                continue
-            wide_k, wide_v = (x[b, leftpad[b]:lengths[b]][keep].double().repeat_interleave(3, 1) for x in (k, self.v))
-            scores = torch.einsum("hd,jhd->hj", q[b, i].double(), wide_k) * 0.25
-            o[b, i], lse[b, :, i] = torch.einsum("hj,jhd->hd", torch.softmax(scores, -1), wide_v), torch.logsumexp(scores, -1)
-        return o, lse
 
     def test_chunks(self):
         """In pages and not, few queries and many, beginning before the first key, with each mask and padding on the left."""
@@ -320,7 +321,7 @@ class ChunksTest(TorchTest):
             if rows and pad:  # in pages, values of the block in which padding ends are read
                 k, v = k.nan_to_num(0.0), v.nan_to_num(0.0)
             with self.subTest(queries=queries, chunk=chunk, rows=rows, pad=pad, **options):
-                expected = self.expected(q, chunk, leftpad, **options)
+                expected = chunks_reference(q, self.k, self.v, self.lengths, chunk, leftpad, **options)
                 got = call(q, k, v, cache_seqlens=int32(*self.lengths), page_table=table, attention_chunk=chunk,
                            cache_leftpad=int32(*leftpad) if pad else None, **options)
                 self.assert_same(got, expected, **TOLERANCE)
@@ -348,7 +349,7 @@ class ChunksTest(TorchTest):
         positions, k = lengths[:, None] + torch.arange(2), self.k.clone()
         for b, n in enumerate(lengths):
             k[b, n:n + 2], self.v[b, n:n + 2] = rotate(new_k[b], positions[b], cos, sin, True), new_v[b]
-        expected = self.expected(rotate(q, positions, cos, sin, True), 8, k=k, lengths=(lengths + 2).tolist())
+        expected = chunks_reference(rotate(q, positions, cos, sin, True), k, self.v, (lengths + 2).tolist(), 8)
         got = call(q, self.k, self.v, new_k, new_v, cache_seqlens=lengths, rotary_cos=cos, rotary_sin=sin, attention_chunk=8)
         self.assert_same(got, expected, **TOLERANCE)
 

@@ -14,7 +14,8 @@ if not torch.cuda.is_available():
 
 import tilewright  # noqa: E402
 from test_torch_append import rotate, tables  # noqa: E402
-from test_torch_decode import leftpad_reference, normal  # noqa: E402
+from test_torch_decode import leftpad_reference, normal, paged  # noqa: E402
+from test_torch_kvcache3 import chunks_reference  # noqa: E402
 
 TOLERANCE = {"rtol": 2e-2, "atol": 2e-2}
 
@@ -72,6 +73,24 @@ class GraphTest(TorchTest):
                 self.assert_same((out[at_q:at_q + count].cpu(), k_cache[table[b].cuda()].flatten(0, 1)[:length + added].cpu()),
                                  (expected[0], k[:length + added]), **TOLERANCE)
                 at_q, at_k = at_q + count, at_k + added
+
+    def test_chunks(self):
+        """A decode, several queries and a prompt, with chunks that the lengths of a replay end in."""
+        k, v = normal(3, 640, 2, 64, seed=2).bfloat16(), normal(3, 640, 2, 64, seed=3).bfloat16()
+        (k_pages, table), (v_pages, _) = paged(k, 16), paged(v, 16)
+        for queries, chunk in ((1, 128), (3, 200), (150, 64)):
+            q, lengths = normal(3, queries, 8, 64).bfloat16(), int32(1, 1, 1)
+            *arrays, on_gpu = [x.cuda() for x in (q, k_pages, v_pages, table)]
+
+            def step():
+                return tilewright.flash_attn_with_kvcache(*arrays, cache_seqlens=lengths, page_table=on_gpu, causal=True,
+                                                          attention_chunk=chunk, return_softmax_lse=True)
+            graph, (o, lse) = captured(step)
+            for counts in ([640, 129, 0], [256, 257, 500]):
+                lengths.copy_(torch.tensor(counts))
+                graph.replay()
+                expected = chunks_reference(q, k, v, counts, chunk, causal=True)
+                self.assert_same((o.cpu(), lse.cpu()), expected, **TOLERANCE)
 
     def test_lists_of_pages(self):
         """The conversion of lists and a decode are one graph; lists and lengths change."""
