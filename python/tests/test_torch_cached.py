@@ -222,7 +222,7 @@ class CachedTest(TorchTest):
         self.refuses("k and v must agree in all but their width", v=lambda v: v[1:])
         self.refuses("k and v must agree in all but their width, and k and q in their width", q=lambda q: q[..., :8])
         self.refuses("q must have a multiple of the 2 heads of k, but got 5", q=lambda q: q[:, :5])
-        self.refuses("v must have a width from 1 to 256, but got 0", v=lambda v: v[..., :0])
+        self.refuses("v must have a width from 1 to 512, but got 0", v=lambda v: v[..., :0])
         self.refuses(r"cu_seqlens_q must be a tensor \[sequences \+ 1\] of int32 on cpu, but got None", cu_seqlens_q=None)
         self.refuses("max_seqlen_q must be an integer", max_seqlen_q=None)
         self.refuses(r"cu_seqlens_k must be a tensor \[5\] of int32 on cpu, but got None", cu_seqlens_k=None)

@@ -106,6 +106,21 @@ class DecodeTest(TorchTest):
         got = self.decode(self.k, self.v, cache_seqlens=self.seqlens, cache_batch_idx=which)
         self.assert_same(got, expected, rtol=1e-5, atol=1e-5)
 
+    def test_wide_heads(self):
+        """Widths above those of a decode: keys are not divided."""
+        for width, value_width, queries in ((16, 512, 1), (320, 264, 3)):
+            q, k, v = normal(3, queries, 6, width), normal(3, 40, 2, width, seed=2), normal(3, 40, 2, value_width, seed=3)
+            expected = leftpad_reference(q, k, v, self.lengths, [0] * 3, causal=True)
+            (k, table), (v, _) = paged(k, 8), paged(v, 8)
+            got = tilewright.flash_attn_with_kvcache(q, k, v, cache_seqlens=self.seqlens, block_table=table, causal=True, num_splits=3,
+                                                     return_softmax_lse=True)
+            self.assert_same(got, expected, rtol=1e-5, atol=1e-5)
+        with self.assertRaisesRegex(ValueError, r"keys of several ranks are for at most 16 queries of a sequence, and 128 of the heads "
+                                                r"that share a key head, of widths up to 256, but got q of shape \[3, 6, 3, 320\] and "
+                                                r"values of width 264"):
+            tilewright.flash_attn_with_kvcache(q, k, v, cache_seqlens=self.seqlens, block_table=table, cp_world_size=2,
+                                               cp_tot_seqused_k=self.seqlens)
+
     def test_heads_outside_of_rows(self):
         k, v = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (self.k, self.v))
         expected = reference(self.q, self.k, self.v, self.lengths, 0.25)
@@ -279,7 +294,7 @@ class DecodeTest(TorchTest):
             self.refuses(f"num_splits must be a number from 0 to 1024, but got {wrong!r}", num_splits=wrong)
         self.refuses("k_cache must be a dense tensor, but got torch.sparse_coo; convert it with .to_dense", self.k.to_sparse(), self.v)
         self.refuses("q must be a tensor, but got list", q=[1])
-        self.refuses("v_cache must have a width from 1 to 256, but got 300", self.k, normal(3, 40, 2, 300))
+        self.refuses("v_cache must have a width from 1 to 512, but got 520", self.k, normal(3, 40, 2, 520))
 
 class BlockMaskTest(TorchTest):
     """Listed blocks of a cache, of which others are not read: NaN."""

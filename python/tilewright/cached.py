@@ -132,7 +132,8 @@ def _launch(o, lse, q, k_cache, v_cache, block_table, seq_lens, leftpad, k_desca
     if ranks:
         if not isinstance(choice, DecodeChoice):
             raise ValueError("keys of several ranks are for at most 16 queries of a sequence, and 128 of the heads that share a key "
-                             f"head, but got q of shape {list(q.shape)}")
+                             f"head, of widths up to {MAX_DIM}, but got q of shape {list(q.shape)} and values of width "
+                             f"{v_cache.shape[-1]}")
         choice = choice._replace(ranks=int(ranks), rank_keys=int(rank_keys))
         more |= {"first_keys": first_keys} | ({"total_lens": total_lens} if causal == "bottom_right" else {})
     values = {"q": dense_rows(q), "o": o, "lse": lse}
@@ -190,9 +191,9 @@ def without_gradient(function, results, *inputs):
     return results
 
 
-def check_caches(function, q, dims, named_caches, may_require_grad=False, may_have_bytes=False):
+def check_caches(function, q, dims, named_caches, may_require_grad=False, may_have_bytes=False, max_dim=checks.MAX_DIM):
     """Raises ValueError unless q, of `dims` dimensions [..., heads, width], and the caches, [(name, tensor)] of keys and of
-    values, belong together."""
+    values, belong together. Above MAX_DIM, which is that of a decode, keys are not divided."""
     words = {3: "three", 4: "four"}
     for name, x, wanted in (("q", q, dims), *((name, x, 4) for name, x in named_caches)):
         check_dense(name, x)
@@ -212,8 +213,8 @@ def check_caches(function, q, dims, named_caches, may_require_grad=False, may_ha
         raise ValueError(f"{k_name} and {v_name} must agree in all but their width, and {k_name} and q in their width, but "
                          f"got {list(k.shape)}, {list(v.shape)} and {list(q.shape)}")
     for name, x in (("q", q), (v_name, v)):
-        if not 1 <= x.shape[-1] <= MAX_DIM:
-            raise ValueError(f"{name} must have a width from 1 to {MAX_DIM}, but got {x.shape[-1]}")
+        if not 1 <= x.shape[-1] <= max_dim:
+            raise ValueError(f"{name} must have a width from 1 to {max_dim}, but got {x.shape[-1]}")
     heads, key_heads = q.shape[-2], k.shape[2]
     if key_heads == 0 or heads % key_heads != 0:
         raise ValueError(f"q must have a multiple of the {key_heads} heads of {k_name}, but got {heads}")

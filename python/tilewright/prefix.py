@@ -138,7 +138,7 @@ def cascade(q, k_cache, v_cache, shared_keys, *, shared_table=None, shared_k=Non
 
     Other arguments are those of flash_attn_with_kvcache. Can be captured in a graph after a first call. Raises ValueError for
     invalid arguments, and for tensors that require gradients."""
-    cached.check_caches("cascade", q, 4, [("k_cache", k_cache), ("v_cache", v_cache)])
+    cached.check_caches("cascade", q, 4, [("k_cache", k_cache), ("v_cache", v_cache)], max_dim=cached.MAX_DIM)
     batch = q.shape[0]
     if (shared_table is None) == (shared_k is None and shared_v is None):
         raise ValueError("either shared_table, or shared_k and shared_v must be given")
@@ -148,7 +148,8 @@ def cascade(q, k_cache, v_cache, shared_keys, *, shared_table=None, shared_k=Non
     else:
         if shared_k is None or shared_v is None:
             raise ValueError("shared_k and shared_v must both be given, or both be None")
-        cached.check_caches("cascade", q, 4, [("shared_k", shared_k[None]), ("shared_v", shared_v[None])])
+        cached.check_caches("cascade", q, 4, [("shared_k", shared_k[None]), ("shared_v", shared_v[None])],
+                            max_dim=cached.MAX_DIM)
         if shared_k.shape[1] != k_cache.shape[2] or shared_v.shape[2] != v_cache.shape[3]:
             raise ValueError("shared_k must have the heads of k_cache, and shared_v the width of v_cache, but got "
                              f"{list(shared_k.shape)} and {list(shared_v.shape)}")
