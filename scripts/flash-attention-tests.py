@@ -134,6 +134,7 @@ def covering(lists, is_skipped):
     choose, rows = random.Random(0), []
     places = [[(which, i) for i in range(len(values))] for which, values in enumerate(lists)]
     left = [pair for one, other in itertools.combinations(places, 2) for pair in itertools.product(one, other)]
+    left = left if len(lists) > 1 else [(value,) for value in places[0]]
     while left:
         found = []
         for _ in range(200):

@@ -139,12 +139,13 @@ class RunnerTest(unittest.TestCase):
     def test_behaviour_that_differs(self):
         with open(os.path.join(self.checkout, "tests", "test_flash_attn.py"), "a") as file:
             file.write(textwrap.dedent("""
-                def test_flash_attn_kvcache_paged_block_table_bounds():
+                @pytest.mark.parametrize("append_knew", [False, True])
+                def test_flash_attn_kvcache_paged_block_table_bounds(append_knew):
                     flash_attn_with_kvcache(None, None, None)
             """))
-        status, text = self.run_script("-k", "bounds")
+        status, text = self.run_script("-k", "bounds", "--pairs")  # of one parameter, all values
         self.assertEqual(status, 1, text)  # none passed
-        self.assertIn("differs 1: lengths beyond the table are clamped on the device", text)
+        self.assertIn("differs 2: lengths beyond the table are clamped on the device", text)
 
     def test_version_3(self):
         status, text = self.run_script("--version", "3")
