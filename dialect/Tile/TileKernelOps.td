@@ -132,22 +132,28 @@ def Tile_WorkspaceOp : Tile_Op<"workspace", [HasParent<"ProgramOp">]> {
   let summary = "scratch memory of a program";
   let description = [{
     A contiguous (row-major) array that lives as long as the program runs. Extents are expressions over
-    argument shapes, scalars and parameters. `fill` initializes it; without it the contents
-    are undefined until written.
+    argument shapes, scalars and parameters. `fill` initializes it, with an integer if the elements are integers and a
+    number otherwise (`0` is then `0.0`); without it the contents are undefined until written.
 
     Preconditions: extents are not negative.
 
     Postconditions: the view covers the whole array.
 
-    Example: `%acc = tile.workspace [dim(q, 0), dim(q, 2), D] fill 0.0 : !tile.view<[?, ?, D], f32>`
+    Examples:
+    ```mlir
+    %acc = tile.workspace [dim(q, 0), dim(q, 2), D] fill 0.0 : !tile.view<[?, ?, D], f32>
+    %largest = tile.workspace [dim(q, 0)] fill minus_inf : !tile.view<[?], f32>
+    %turns = tile.workspace [dim(q, 0)] fill 0 : !tile.view<[?], i32>
+    ```
 
     Errors:
+    - those of `tile.constant` of the elements, for `fill`
     - a number of extents that differs from the rank of the view
     - an extent that names neither a parameter nor an argument of the program
   }];
-  let arguments = (ins ArrayAttr:$extents, OptionalAttr<F64Attr>:$fill);
+  let arguments = (ins ArrayAttr:$extents, OptionalAttr<AnyAttrOf<[F64Attr, I64Attr]>>:$fill);
   let results = (outs Tile_AnyView:$view);
-  let assemblyFormat = "custom<ExprList>($extents) (`fill` $fill^)? attr-dict `:` type($view)";
+  let assemblyFormat = "custom<ExprList>($extents) custom<WorkspaceFill>($fill, type($view)) attr-dict";
   let hasVerifier = 1;
 }
 

@@ -284,6 +284,26 @@ void printPrintValues(OpAsmPrinter &printer, Operation *, OperandRange values) {
     printer << ' ' << values;
 }
 
+ParseResult parseWorkspaceFill(OpAsmParser &parser, Attribute &fill, Type &type) {
+  bool isNegative = false;
+  if (succeeded(parser.parseOptionalKeyword("fill")) &&
+      parseLiteralNumber(parser, fill, isNegative))
+    return failure();
+  if (parser.parseColonType(type))
+    return failure();
+  if (fill)
+    convertLiteral(parser.getBuilder(), fill, isNegative, type);
+  return success();
+}
+void printWorkspaceFill(OpAsmPrinter &printer, Operation *, Attribute fill, Type type) {
+  if (fill) {
+    printer << "fill ";
+    printLiteralNumber(printer, fill);
+    printer << ' ';
+  }
+  printer << ": " << type;
+}
+
 ParseResult parseFillValue(OpAsmParser &parser, Attribute &value, ExprAttr &condition,
                            const OpAsmParser::UnresolvedOperand &view, Type &type) {
   bool isNegative;

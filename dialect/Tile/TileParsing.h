@@ -105,6 +105,11 @@ mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition
 void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr condition);
 
 /// `number (when (expr))? (: type)?`: without the type, it is that of the view.
+/// `fill 0 : !tile.view<...>`, or the type alone.
+mlir::ParseResult parseWorkspaceFill(mlir::OpAsmParser &parser, mlir::Attribute &fill,
+                                     mlir::Type &type);
+void printWorkspaceFill(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attribute fill,
+                        mlir::Type type);
 mlir::ParseResult parseFillValue(mlir::OpAsmParser &parser, mlir::Attribute &value,
                                  ExprAttr &condition,
                                  const mlir::OpAsmParser::UnresolvedOperand &view,

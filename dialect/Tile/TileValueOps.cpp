@@ -45,21 +45,36 @@ LogicalResult FullOp::verify() {
                        << getValue().getType();
 }
 
-LogicalResult tilewright::tile::verifyNumber(Operation *op, Attribute value, Type element) {
+LogicalResult tilewright::tile::verifyNumber(Operation *op, Attribute value, Type element,
+                                             StringRef verb) {
   auto integer = dyn_cast<IntegerAttr>(value);
   auto type = dyn_cast<IntegerType>(element);
-  if (!type)
-    return integer
-               ? op->emitOpError() << "of " << element << " must have a float, but got " << integer
-               : success();
-  if (!integer)
-    return op->emitOpError() << "of " << element << " must have an integer, but got " << value;
+  if (!type) {
+    if (!integer)
+      return success();
+    return op->emitOpError() << "of " << element << " must " << verb << " a float, but got "
+                             << integer << "; write " << integer.getInt() << ".0";
+  }
+  if (!integer) {
+    InFlightDiagnostic error = op->emitOpError() << "of " << element << " must " << verb
+                                                 << " an integer, but got " << value;
+    APSInt whole(/*BitWidth=*/64, /*isUnsigned=*/false);
+    bool isExact = false;
+    if (auto number = dyn_cast<FloatAttr>(value);
+        number &&
+        number.getValue().convertToInteger(whole, APFloat::rmTowardZero, &isExact) ==
+            APFloat::opOK &&
+        isExact)
+      error << "; write " << whole.getSExtValue();
+    return error;
+  }
   int64_t number = integer.getInt();
   bool fits =
       type.getWidth() == 1 ? number == 0 || number == 1 : llvm::isIntN(type.getWidth(), number);
-  return fits ? success()
-              : op->emitOpError() << "must have an integer that fits in " << element << ", but got "
-                                  << number;
+  if (fits)
+    return success();
+  return op->emitOpError() << "must " << verb << " an integer that fits in " << element
+                           << ", but got " << number;
 }
 
 LogicalResult ConstantOp::verify() {

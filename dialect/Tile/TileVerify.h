@@ -17,8 +17,9 @@ mlir::LogicalResult verifyResultElements(mlir::Operation *op, mlir::Type expecte
 /// The shape of the result.
 mlir::LogicalResult verifyResultShape(mlir::Operation *op, llvm::ArrayRef<Dim> expected,
                                       mlir::Type actual);
-/// A number that elements of a type can have (tile.constant).
-mlir::LogicalResult verifyNumber(mlir::Operation *op, mlir::Attribute value, mlir::Type element);
+/// A number that elements of a type can have (tile.constant); "must <verb> an integer".
+mlir::LogicalResult verifyNumber(mlir::Operation *op, mlir::Attribute value, mlir::Type element,
+                                 llvm::StringRef verb = "have");
 
 } // namespace tilewright::tile
 

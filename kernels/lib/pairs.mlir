@@ -125,7 +125,7 @@ tile.program @pair_rows
   %rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
   %other_rows = tile.workspace [select(ROWS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
   %extras = tile.workspace [select(FACTORS, dim(q, 0), 0), dim(q, 1), ROW_EXTENT] : !row_view
-  %found = tile.workspace [select(FACTORS, 1, 0)] fill 0.0 : !found_view
+  %found = tile.workspace [select(FACTORS, 1, 0)] fill 0 : !found_view
   // Empty if dQ has a kernel of its own.
   %sums = tile.workspace [select(DQ_KERNEL, 0, dim(q, 0)), dim(q, 1), select(PACKED, PADDED_ROWS, dim(q, 2)), D]
       : !sum_view

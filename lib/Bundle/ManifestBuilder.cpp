@@ -266,13 +266,18 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
       return element.takeError();
     workspace.type = *element;
     workspace.extents = toExprs(op.getExtents());
-    if (std::optional<llvm::APFloat> fill = op.getFill()) {
-      double value = fill->convertToDouble();
+    if (Attribute fill = op.getFillAttr()) {
+      // Integers of more than 53 bits become other doubles, but none of those that have a pattern.
+      auto integer = dyn_cast<IntegerAttr>(fill);
+      double value = integer ? static_cast<double>(integer.getInt())
+                             : cast<FloatAttr>(fill).getValueAsDouble();
       workspace.fill = runtime::fillPattern(*element, value);
       if (!workspace.fill)
         return makeError("a workspace of program '" + spec.name +
                          "' must be filled with a value whose 32 bits can be repeated, but got " +
-                         std::to_string(value) + " as " + std::string(elementTypeName(*element)));
+                         (integer ? std::to_string(integer.getInt()) : std::to_string(value)) +
+                         " as " + std::string(elementTypeName(*element)) +
+                         "; leave it without 'fill', and add a tile.fill of it");
     }
     names[op.getResult()] = workspace.name;
     form.workspaces.push_back(std::move(workspace));

@@ -115,17 +115,13 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
     return op.emitOpError() << "needs " << bytes
                             << " bytes, which cannot be allocated; give smaller arrays";
 
-  if (std::optional<llvm::APFloat> fill = op.getFill()) {
-    Storage storage = storageOf(view.type);
-    double value = fill->convertToDouble();
-    // The range test also fails for a NaN.
-    if (!isFloat(view.type) && !(std::abs(value) <= 0x1p31))
-      return op.emitOpError() << "requires a fill that fits its elements, but got " << value;
-    Scalar scalar = isFloat(view.type) ? Scalar::fromFloat(value, Storage::F64)
-                                       : Scalar::fromInt(static_cast<int64_t>(value), storage);
+  if (Attribute fill = op.getFillAttr()) {
+    auto integer = dyn_cast<IntegerAttr>(fill);
+    Storage storage = integer ? storageOf(view.type) : Storage::F64;
+    Scalar scalar = integer ? Scalar::fromInt(integer.getInt(), storage)
+                            : Scalar::fromFloat(cast<FloatAttr>(fill).getValueAsDouble(), storage);
     if (elements > 0)
-      numeric::convertToMemory(isFloat(view.type) ? Storage::F64 : storage, &scalar, view.type,
-                               view.data, 1, 1);
+      numeric::convertToMemory(storage, &scalar, view.type, view.data, 1, 1);
     for (size_t done = width; done < bytes; done += std::min(done, bytes - done))
       std::memcpy(view.data + done, view.data, std::min(done, bytes - done));
   } else {

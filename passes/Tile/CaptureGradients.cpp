@@ -331,7 +331,7 @@ Value ProgramRewriter::addWords(ProgramOp program, CaptureOp capture) {
     extents.push_back(makeDim(context, getName(capture), dim));
   extents.push_back(ExprAttr::getInt(context, AddAtOp::kWords));
   return WorkspaceOp::create(b, capture.getLoc(), getWordsType(capture), b.getArrayAttr(extents),
-                             b.getF64FloatAttr(0));
+                             b.getI64IntegerAttr(0));
 }
 
 LogicalResult ProgramRewriter::rewriteProgram(ProgramOp program) {

@@ -141,10 +141,13 @@ private:
         extents.push_back(i ? extent : call(Function::Select, {condition, extent, zero}));
       }
       b.setInsertionPoint(*program.getBody().getOps<LaunchOp>().begin());
+      Attribute zero = b.getF64FloatAttr(0);
+      if (isa<IntegerType>(sum.getElementType()))
+        zero = b.getI64IntegerAttr(0);
       arrays.push_back(WorkspaceOp::create(
           b, op.getLoc(),
           ViewType::get(context, type.getShape(), type.getSymbols(), sum.getElementType()),
-          b.getArrayAttr(extents), b.getF64FloatAttr(0)));
+          b.getArrayAttr(extents), zero));
     }
     KernelOp apart = writeKernel();
     b.setInsertionPointAfter(launch);

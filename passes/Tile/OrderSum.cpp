@@ -328,7 +328,7 @@ private:
                                      withFirst(inOrder, extents), FloatAttr());
     Value counters = WorkspaceOp::create(
         b, workspace.getLoc(), turnsType,
-        withFirst(inOrder, ArrayRef<Attribute>(extents).drop_back()), b.getF64FloatAttr(0));
+        withFirst(inOrder, ArrayRef<Attribute>(extents).drop_back()), b.getI64IntegerAttr(0));
     workspace.setExtentsAttr(withFirst(call(Function::Select, {isTaken, zero, whole}), extents));
     clearBefore(sum.adding, workspace);
     if (listedArgument)

@@ -124,6 +124,12 @@ tile.program @empty () {}
 // CHECK-LABEL: tile.program @steps
 // CHECK: %[[SUM:.*]] = tile.workspace [dim(x, 0), n + 1, 4] fill 0.000000e+00 : !tile.view<[?, ?, 4], f32>
 // CHECK-NEXT: %[[FREE:.*]] = tile.workspace [dim(x, 0)] : !tile.view<[?], f32>
+// CHECK-NEXT: tile.workspace [4] fill -1 : !tile.view<[4], i32> {note = "kept"}
+// CHECK-NEXT: tile.workspace [4] fill 0 : !tile.view<[4], i64>
+// CHECK-NEXT: tile.workspace [4] fill -0.000000e+00 : !tile.view<[4], f16>
+// CHECK-NEXT: tile.workspace [4] fill 3.000000e+00 : !tile.view<[4], T>
+// CHECK-NEXT: tile.workspace [4] fill minus_inf : !tile.view<[4], f32>
+// CHECK-NEXT: tile.workspace [4] fill nan : !tile.view<[4], bf16>
 // CHECK-NEXT: tile.launch @smallest()
 // CHECK-NEXT: tile.launch @copy(%x, %[[FREE]]) : !tile.view<[?], f32>, !tile.view<[?], f32>
 // CHECK-NEXT: tile.launch @copy(%x, %[[FREE]]) with (BLOCK = BLOCK * 2, T = f32) when (n < 4) : !tile.view<[?], f32>, !tile.view<[?], f32>
@@ -132,6 +138,12 @@ tile.program @steps params(BLOCK: int = 64, T: type = f32, FAST: flag = true) re
     (%x: !tile.view<[?], f32>, %n: i32) {
   %sum = tile.workspace [dim(x, 0), n + 1, 4] fill 0.0 : !tile.view<[?, ?, 4], f32>
   %free = tile.workspace [dim(x, 0)] : !tile.view<[?], f32>
+  %found = tile.workspace [4] fill -1 : !tile.view<[4], i32> {note = "kept"}
+  %words = tile.workspace [4] fill 0 : !tile.view<[4], i64>
+  %minus = tile.workspace [4] fill -0 : !tile.view<[4], f16>
+  %three = tile.workspace [4] fill 3 : !tile.view<[4], T>
+  %largest = tile.workspace [4] fill minus_inf : !tile.view<[4], f32>
+  %unknown = tile.workspace [4] fill nan : !tile.view<[4], bf16>
   tile.launch @smallest()
   tile.launch @copy(%x, %free) : !tile.view<[?], f32>, !tile.view<[?], f32>
   tile.launch @copy(%x, %free) with (BLOCK = BLOCK * 2, T = f32) when (n < 4)

@@ -252,6 +252,34 @@ tile.program @p (%x: !tile.view<[?], i32>) {
 // -----
 
 tile.program @p (%x: !tile.view<[?], i32>) {
+  // expected-error @+1 {{'tile.workspace' op of 'i32' must be filled with an integer, but got 7.000000e+00 : f64; write 7}}
+  %0 = tile.workspace [dim(x, 0)] fill 7.0 : !tile.view<[?], i32>
+}
+
+// -----
+
+tile.program @p (%x: !tile.view<[?], i8>) {
+  // expected-error @+1 {{'tile.workspace' op must be filled with an integer that fits in 'i8', but got 300}}
+  %0 = tile.workspace [dim(x, 0)] fill 300 : !tile.view<[?], i8>
+}
+
+// -----
+
+tile.program @p (%x: !tile.view<[?], i32>) {
+  // expected-error @+1 {{'tile.workspace' op of 'i32' must be filled with an integer, but got 0x7FF0000000000000 : f64}}
+  %0 = tile.workspace [dim(x, 0)] fill inf : !tile.view<[?], i32>
+}
+
+// -----
+
+tile.program @p (%x: !tile.view<[?], f32>) {
+  // expected-error @+1 {{'tile.workspace' op of 'f32' must be filled with a float, but got -2 : i64; write -2.0}}
+  %0 = "tile.workspace"() <{extents = [#tile.expr<dim(x, 0)>], fill = -2 : i64}> : () -> !tile.view<[?], f32>
+}
+
+// -----
+
+tile.program @p (%x: !tile.view<[?], i32>) {
   // expected-error @+1 {{names 'MORE', which is neither}}
   tile.fill %x, 0 when (MORE)
 }

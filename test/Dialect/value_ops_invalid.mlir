@@ -417,7 +417,7 @@ func.func @literal_flag() {
 // -----
 
 func.func @literal_generic() {
-  // expected-error @+1 {{of 'f32' must have a float, but got 1 : i64}}
+  // expected-error @+1 {{of 'f32' must have a float, but got 1 : i64; write 1.0}}
   %0 = "tile.constant"() {value = 1 : i64} : () -> f32
 }
 

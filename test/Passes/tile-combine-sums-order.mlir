@@ -60,7 +60,7 @@
 // CHECK-SAME: let LISTS_INSTANCES: flag = and(and(and(and(and(PACKED, CAUSAL), not(false)), dim(x, 1) >= 1024 * 7), 7 <= 256), TAKES_TURNS)
 // CHECK: %[[ZEROED:.*]] = tile.workspace [select(TAKES_TURNS, 0, dim(y, 0)), dim(y, 1), D] fill 0.000000e+00
 // CHECK: %[[SUMS:.*]] = tile.workspace [select(TAKES_TURNS, dim(y, 0), 0), dim(y, 1), D] :
-// CHECK: %[[TURNS:.*]] = tile.workspace [select(TAKES_TURNS, dim(y, 0), 0), dim(y, 1)] fill 0.000000e+00 : !tile.view<[?, ?], i32>
+// CHECK: %[[TURNS:.*]] = tile.workspace [select(TAKES_TURNS, dim(y, 0), 0), dim(y, 1)] fill 0 : !tile.view<[?, ?], i32>
 // CHECK: %[[LIST:.*]] = tile.workspace [select(LISTS_INSTANCES, ceildiv(dim(x, 1), 128), 0)]
 // CHECK: tile.launch @sort(%[[LIST]]) when (LISTS_INSTANCES)
 // CHECK: tile.launch @add(%x, %[[ZEROED]], %[[LIST]], %[[TURNS]], %y) with (BLOCK_M = ROWS, WITH = not(OTHER)) when (and(dim(x, 0) > 0, not(TAKES_TURNS)))

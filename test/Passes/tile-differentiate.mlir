@@ -367,7 +367,7 @@ tile.kernel @backward (%x: !tile.view<[?, ?], f32>) grid(%h = 2) {
   tile.add_gradients @score(%s, %h) seed %s : tensor<16x32xf32> exact : (tensor<16x32xf32>, i32)
 }
 // CHECK-LABEL: tile.program @run
-// CHECK:         %[[SUMS:.*]] = tile.workspace [dim(d_gain, 0), 13] fill 0.0{{.*}} : !tile.view<[?, 13], i64>
+// CHECK:         %[[SUMS:.*]] = tile.workspace [dim(d_gain, 0), 13] fill 0 : !tile.view<[?, 13], i64>
 // CHECK-NEXT:    tile.launch @backward(%{{.*}}, %[[SUMS]])
 // CHECK-NEXT:    tile.launch @convert_d_gain(%[[SUMS]], %{{.*}})
 tile.program @run (%x: !tile.view<[?, ?], f32>) {

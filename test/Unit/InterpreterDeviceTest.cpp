@@ -237,12 +237,15 @@ tile.program @p (%y: !tile.view<[?, 3], $T>, %n: i32) {
     run(source(test.name, "fill -1.5"), {{"y", y.argument()}, {"n", int64_t(2)}});
     for (int64_t i = 0; i < y.count; ++i)
       EXPECT_EQ(y.get(i), -1.5) << test.name;
+    run(source(test.name, "fill 7"), {{"y", y.argument()}, {"n", int64_t(2)}});
+    EXPECT_EQ(y.get(14), 7) << test.name;
   }
   Tensor y(ElementType::I32, {5, 3});
-  run(source("i32", "fill 7.0"), {{"y", y.argument()}, {"n", int64_t(2)}});
+  run(source("i32", "fill 7"), {{"y", y.argument()}, {"n", int64_t(2)}});
   EXPECT_EQ(y.get(14), 7);
-  expectError(source("i32", "fill 3.0e9"), {{"y", y.argument()}, {"n", int64_t(2)}},
-              "requires a fill that fits its elements, but got 3");
+  Tensor words(ElementType::I64, {5, 3});
+  run(source("i64", "fill -9007199254740993"), {{"y", words.argument()}, {"n", int64_t(2)}});
+  EXPECT_EQ(reinterpret_cast<const int64_t *>(words.memory.data())[14], -9007199254740993);
   run(source("i32", ""), {{"y", y.argument()}, {"n", int64_t(2)}});
   EXPECT_LT(y.get(14), -1e9);
   expectError(source("i32", ""), {{"y", y.argument()}, {"n", int64_t(-2)}},

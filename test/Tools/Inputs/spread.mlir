@@ -32,7 +32,7 @@ tile.kernel @add_and_round params(MORE: int = 0)
 // The same in a program, where sums and turns are workspaces.
 tile.program @rows (%x: !tile.view<[?, 4], f32>, %y: !tile.view<[?, 4], f16>) {
   %sums = tile.workspace [dim(y, 0), 4] : !tile.view<[?, 4], f32>
-  %turns = tile.workspace [dim(y, 0)] fill 0.0 : !tile.view<[?], i32>
+  %turns = tile.workspace [dim(y, 0)] fill 0 : !tile.view<[?], i32>
   tile.launch @add_and_round(%x, %sums, %turns, %y)
       : !tile.view<[?, 4], f32>, !tile.view<[?, 4], f32>, !tile.view<[?], i32>, !tile.view<[?, 4], f16>
 }
@@ -73,7 +73,7 @@ tile.kernel @add_products (%x: !tile.view<[?, 64], bf16>, %w: !tile.view<[?, 64]
 
 tile.program @products (%x: !tile.view<[?, 64], bf16>, %w: !tile.view<[?, 64], bf16>, %y: !tile.view<[?, 64], bf16>) {
   %sums = tile.workspace [dim(x, 0), 64] : !tile.view<[?, 64], f32>
-  %turns = tile.workspace [ceildiv(dim(x, 0), 128)] fill 0.0 : !tile.view<[?], i32>
+  %turns = tile.workspace [ceildiv(dim(x, 0), 128)] fill 0 : !tile.view<[?], i32>
   tile.launch @add_products(%x, %w, %sums, %turns, %y)
       : !tile.view<[?, 64], bf16>, !tile.view<[?, 64], bf16>, !tile.view<[?, 64], f32>, !tile.view<[?], i32>,
         !tile.view<[?, 64], bf16>
