@@ -78,7 +78,23 @@ tile.function @row_of_workspace(%padded_row: i32, %cu: !cu_view, %total: i32) ->
 //===----------------------------------------------------------------------===//
 
 // The number of the first block of a sequence.
-tile.function @first_block(%b, %begin, %size: i32) -> i32 = (%begin + (%b + 1) * (%size - 1)) / %size
+tile.function @first_block(%b, %begin, %size: i32) -> i32 {
+  // With n = b + 1, it is n + floor((begin - n) / size): of many sequences, n * (size - 1) has more than 32 bits.
+  %c1 = arith.constant 1 : i32
+  %n = tile.expr %b + 1
+  %rest = tile.expr %begin - %n
+  // A shift rounds down. %size is known, so that only one of these two remains.
+  %bits = tile.expr
+      select(%size <= 16, 4, select(%size <= 32, 5, select(%size <= 64, 6, select(%size <= 128, 7, 8)))) : i32
+  %power = arith.shli %c1, %bits : i32
+  %shifted = arith.shrsi %rest, %bits : i32
+  // %rest is greater than -2^31, and less than 2^31 - size, since the rows of a block are counted in 32 bits, too. As
+  // many blocks as make it positive are added before an unsigned division, and subtracted after it.
+  %added = tile.expr 2147483647 / %size + 1
+  %positive = tile.expr %rest + %added * %size
+  %quotient = arith.divui %positive, %size : i32
+  tile.result select(%power == %size, %shifted, %quotient - %added) + %n
+}
 
 // The first row of b and the number of its rows, where the rows behind the last sequence begin where that ends, even if
 // it ends before it begins, and end at %behind.
