@@ -131,25 +131,50 @@ private:
     return products;
   }
 
+  /// Whether an operation writes nothing that a product may read.
+  static bool mayRunBeforeWait(Operation &op) {
+    return isMemoryEffectFree(&op) || isa<WgmmaOp, WgmmaCommitOp, WaitOp, ArriveOp, ReadOp>(op);
+  }
+
+  /// Whether the waits for the first products, and the releases behind them, may move behind the
+  /// last of these: until then, nothing needs a result, writes what a product reads, or waits for a
+  /// slot that becomes free by one of the releases.
+  static bool canIssueTogether(ArrayRef<WgmmaOp> products) {
+    Operation *end = products.back()->getNextNode();
+    llvm::SmallPtrSet<Value, 4> waited;
+    for (Operation &op : *end->getBlock()) {
+      if (&op == end)
+        return true;
+      auto wait = dyn_cast<WaitOp>(op);
+      bool isSecondUse = wait && !waited.insert(wait.getBarriers()).second;
+      if (!products.front()->isBeforeInBlock(&op))
+        continue;
+      auto isBefore = [&](Operation *user) {
+        return op.getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(end);
+      };
+      if (isa<WgmmaWaitOp>(op) ? llvm::any_of(op.getUsers(), isBefore)
+                               : isSecondUse || !mayRunBeforeWait(op))
+        return false;
+    }
+    llvm_unreachable("the products are in one block");
+  }
+
   /// Products that are added to each other are issued one after the other, before the first wait.
-  static bool issueTogether(ArrayRef<WgmmaOp> products) {
+  /// What releases the memory that one reads follows its wait.
+  static void issueTogether(ArrayRef<WgmmaOp> products) {
     Operation *at = products.back()->getNextNode();
     for (auto [i, product] : llvm::enumerate(products.drop_back())) {
       auto wait = cast<WgmmaWaitOp>(product->getNextNode()->getNextNode());
       SmallVector<Operation *> moved{wait};
-      for (Operation *op = wait->getNextNode(); op != products[i + 1]; op = op->getNextNode()) {
-        if (llvm::is_contained(op->getOperands(), wait.getResult(0)))
-          return false;
-        if (isa<ArriveOp>(op)) // releases what the product read
+      for (Operation *op = wait->getNextNode(); op != products[i + 1]; op = op->getNextNode())
+        if (isa<ArriveOp>(op))
           moved.push_back(op);
-      }
       wait.setPending(static_cast<int64_t>(products.size() - 1 - i));
       for (Operation *op : moved) {
         op->moveAfter(at);
         at = op;
       }
     }
-    return true;
   }
 
   /// A turn begins before the last product of an iteration, and ends when the first ones of the
@@ -165,9 +190,10 @@ private:
           loop->getBlock() != chain.front()->getBlock())
         return turns.getDefiningOp()->erase();
     }
+    if (!llvm::all_of(firsts, canIssueTogether))
+      return turns.getDefiningOp()->erase();
     for (ArrayRef<WgmmaOp> first : firsts)
-      if (!issueTogether(first))
-        return turns.getDefiningOp()->erase();
+      issueTogether(first);
     scf::ForOp front = chain.front(), back = chain.back();
     writeMissedTurns(front, turns, back.getUpperBound(), /*roundsWithout=*/0);
     OpBuilder b(front);
