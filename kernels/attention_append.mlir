@@ -149,13 +149,16 @@ tile.function @largest_of_rest(%k: !rows, %n, %h: i32) -> !largest
     = choose(param(and(BY_TOKEN, D > ROTARY)), reduce max(abs(cast(load %k[%n, %h, ROTARY] : !rest)) : !rest_acc, 1),
       0.0)
 
-// With BY_TOKEN, writes the factors of a row of a page; none for a page that does not exist.
+// With BY_TOKEN, writes the factors of a row of a page; none for a page or row that does not exist, whose slot would be
+// that of another row.
 tile.function @store_factors(%by: !by, %scales: !scales, %pages, %rows, %page, %row, %h: i32) {
   %by_token = tile.param BY_TOKEN : i1
   scf.if %by_token {
     %none = arith.constant -1 : i32
     %is_page = arith.cmpi ult, %page, %pages : i32
-    %slot = tile.expr select(%is_page, %page * %rows + %row, %none) : i32
+    %is_row = arith.cmpi ult, %row, %rows : i32
+    %exists = arith.andi %is_page, %is_row : i1
+    %slot = tile.expr select(%exists, %page * %rows + %row, %none) : i32
     tile.store %by, %scales[%slot, %h] dims [1] : !by, !scales
   }
 }
