@@ -13,6 +13,7 @@
 #               that mlir-tblgen writes on one line are exempt
 #   headings    one of level 1, the first; no level is skipped. Generated files are exempt
 #   guide       a test in test/Docs runs each page of docs/guide; a page has less than 300 lines
+#   design      a page of docs/design does not name the log of measurements: it states the figure that decided
 #   site        docs/mkdocs.yml, where there is one, lists each file once
 
 import fnmatch
@@ -166,6 +167,16 @@ def check_guide(root, documents, report):
                 report(document, GUIDE_LINES, f"a page of the guide must have less than {GUIDE_LINES} lines")
 
 
+def check_design(documents, report):
+    for name, document in documents.items():
+        if not name.startswith("docs/design/"):
+            continue
+        for number, line in enumerate(document.lines, 1):
+            if re.search(r"performance[- ]log", line):
+                report(document, number, "a page of the design must not name the performance log; state the figure that "
+                       "decided, or link to a table of docs/performance.md")
+
+
 def check_site(root, documents, report):
     path = os.path.join(root, "docs", "mkdocs.yml")
     if not os.path.exists(path):
@@ -195,6 +206,7 @@ def check(root):
         for number, columns in document.long_lines():
             report(document, number, f"a line must have at most {COLUMNS} columns, but has {columns}")
     check_guide(root, documents, report)
+    check_design(documents, report)
     check_site(root, documents, report)
     print("\n".join(mistakes + [f"{len(documents)} files, {len(mistakes)} mistakes"]))
     return 1 if mistakes or not documents else 0
