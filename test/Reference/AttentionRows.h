@@ -9,6 +9,7 @@
 
 #include "test/Reference/Attention.h"
 #include "test/Reference/Product.h"
+#include "test/Reference/SumError.h"
 
 #include <algorithm>
 #include <cmath>
@@ -31,18 +32,6 @@ template <typename Real> Real sumOf(const Real *values, int64_t n, SumOrder orde
     parts[i & 7] += values[order == SumOrder::Descending ? n - 1 - i : i];
   return ((parts[0] + parts[1]) + (parts[2] + parts[3])) +
          ((parts[4] + parts[5]) + (parts[6] + parts[7]));
-}
-
-inline double squareOf(double x) { return x * x; }
-
-/// The error to expect of a sum of n terms: of the terms themselves (errors: the sum of the squares
-/// of their errors, in units of roundoff), of the additions (terms: the sum of the squares of the
-/// terms; partial sums wander, and drift toward the sum), and of rounding the result.
-inline double sumError(int64_t n, double errors, double terms, double sum,
-                       const RoundoffModel &model) {
-  double count = static_cast<double>(n);
-  double storing = 1.0 + 0.05 * count + squareOf(model.narrowing(model.output));
-  return model.unit() * std::sqrt(errors + 0.09 * count * terms + storing * sum * sum);
 }
 
 template <typename Real> std::vector<double> squaresOf(const std::vector<Real> &values) {
