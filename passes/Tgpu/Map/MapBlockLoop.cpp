@@ -52,7 +52,7 @@ SmallVector<Value> tgpu::cloneBody(OpBuilder &b, func::FuncOp function, ValueRan
 /// Whether the mask is a diagonal that crosses the rows where a block of columns begins (causal,
 /// with tiles no higher than blocks are wide). Then at most one block is partly kept.
 bool KernelMapper::endsAtBlock(func::FuncOp ranges, ValueRange operands, const BlockLoop &loop) {
-  auto shifts = ranges.getResultAttrOfType<DenseI64ArrayAttr>(MustEnd, rowEdgeName);
+  auto shifts = tile::rowEdgeAttr.getOfResult(ranges, MustEnd);
   auto isAligned = [&](Value value) { return isMultipleOf(value, loop.columnCount); };
   return shifts && loop.rowCount <= loop.columnCount && isAligned(loop.origin) &&
          isAligned(loop.start) && llvm::all_of(shifts.asArrayRef(), [&](int64_t shift) {
@@ -142,7 +142,7 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   // full block. Then only the block cut by `upper` follows the full ones.
   loop.hasOneAfter = target.hasRoles() && op.getOrder() == tile::BlockOrder::Ascending &&
                      op.getRanges() && !op.getList() && mustBegin != loop.lower &&
-                     getRanges(op).getResultAttr(MustEnd, endsAtUpperName);
+                     tile::endsAtUpperAttr.getOfResult(getRanges(op), MustEnd);
   if (loop.hasOneAfter) {
     Value hasFull = arith::CmpIOp::create(b, CmpIPredicate::slt, mustBegin, mustEnd);
     Value both = arith::AndIOp::create(b, hasAllRows, hasFull);
