@@ -97,6 +97,75 @@ bool startsWithZero(mlir::ValueRange indices, llvm::ArrayRef<int64_t> staticIndi
 /// A tensor of the buffer's shape and elements, without a layout.
 mlir::RankedTensorType getTensorType(SharedType type);
 
+// All discardable attributes of the dialect, mostly what a pass decides for later ones:
+
+/// By an author: tiles of fewer rows than wgmma multiplies are held transposed.
+inline constexpr UnitMark<tile::KernelOp> transposeFewRowsAttr{"tgpu.transpose_few_rows"};
+/// The mask is held transposed: [positions of the block, fixed positions].
+inline constexpr UnitMark<tile::ForBlocksOp> transposedKeepAttr{"tgpu.transposed_keep"};
+/// The tile may be copied through shared memory.
+inline constexpr UnitMark<tile::LoadOp> copiedAttr{"tgpu.copied"};
+/// No other instance of the kernel reads the same elements, as far as indices show.
+inline constexpr UnitMark<CopyAsyncOp, TmaLoadOp> readOnceAttr{"tgpu.read_once"};
+/// Of an access to a part of a view, the index along the part's dimension is not negative.
+inline constexpr UnitMark<CopyAsyncOp, StoreOp, AtomicAddOp> startsInsideAttr{"tgpu.starts_inside"};
+/// The else branch is also valid where the condition is true.
+inline constexpr UnitMark<mlir::scf::IfOp> specialCaseAttr{"tgpu.special_case"};
+/// Of a branch whose condition is a range of iterations: in every launch at most one iteration
+/// precedes the range. Also on the loop made of the iterations before the range.
+inline constexpr UnitMark<mlir::scf::IfOp, mlir::scf::ForOp> oneBeforeAttr{"tgpu.one_before"};
+/// The same for the iterations after the range.
+inline constexpr UnitMark<mlir::scf::IfOp, mlir::scf::ForOp> oneAfterAttr{"tgpu.one_after"};
+/// The last tiles of the kernel may visit their blocks in another order than the others.
+inline constexpr UnitMark<KernelOp> eitherOrderAttr{"tgpu.either_order"};
+
+/// What tgpu-plan-schedule decides, unless an author has set it.
+inline constexpr DiscardableAttr<ScheduleAttr, mlir::scf::ForOp, tile::LoopOp> scheduleAttr{
+    "tgpu.schedule"};
+inline constexpr DiscardableAttr<RoleScheduleAttr, KernelOp> roleScheduleAttr{"tgpu.role_schedule"};
+/// The slots of a ring: of that of a tgpu.copy_async in a loop, if they differ from the loop's
+/// `stages`, or of that by which a role hands the operation's result to another.
+inline constexpr DiscardableAttr<I64Attr> ringStagesAttr{"tgpu.ring_stages"};
+/// After a tile's copies, the load role lends a slot of the ring to the compute role, which stores
+/// its results through it.
+inline constexpr UnitMark<CopyAsyncOp> lendSlotAttr{"tgpu.lend_slot"};
+/// Hoist the read out of the loops in which its buffer does not change.
+inline constexpr UnitMark<ReadOp> keepInRegistersAttr{"tgpu.keep_in_registers"};
+
+/// Of a loop made of part of another loop's iterations: its body is valid for all of them.
+inline constexpr UnitMark<mlir::scf::ForOp> generalAttr{"tgpu.general"};
+/// The loop is rarely executed: keep its code short.
+inline constexpr UnitMark<mlir::scf::ForOp> rareAttr{"tgpu.rare"};
+/// The loop is over the iterations that a warpgroup skips in the loop after it.
+inline constexpr UnitMark<mlir::scf::ForOp> idleRoundsAttr{"tgpu.idle_rounds"};
+/// Of an operation of a loop: its stage, and its position in the order of an iteration.
+inline constexpr DiscardableAttr<mlir::DenseI64ArrayAttr> placeAttr{"tgpu.place"};
+/// Code generation keeps the operation, elementwise or the tgpu.take_turn of a loop, after the
+/// operations before it, including products issued among them.
+inline constexpr UnitMark<> keepPlaceAttr{"tgpu.keep_place"};
+
+/// Of the product of a tile, its first operand, and an expanded row that is one for most rows: a
+/// warp all of whose rows have the factor one skips it.
+inline constexpr UnitMark<mlir::arith::MulFOp> skipOnesAttr{"tgpu.skip_ones"};
+/// Of a maximum of f32 along the rows of a wgmma layout, whose NaNs are positive, as those of
+/// products and sums are: threads compare the elements as integers.
+inline constexpr UnitMark<tile::ReduceOp> asIntegersAttr{"tgpu.as_integers"};
+
+/// Why the kernel is slower than its target allows, each "what: why (place)".
+inline constexpr DiscardableAttr<StringsAttr, tile::KernelOp, KernelOp> notesAttr{"tgpu.notes"};
+/// Why a kernel has no roles, although its target has them.
+inline constexpr DiscardableAttr<mlir::StringAttr, KernelOp> noRolesAttr{"tgpu.no_roles"};
+/// In addition: the place of the operation that prevents roles.
+inline constexpr DiscardableAttr<mlir::StringAttr, KernelOp> noRolesPlaceAttr{
+    "tgpu.no_roles_place"};
+/// Words of a chunk of the kernel's timeline, its last argument: see base/Abi/TimelineFormat.h.
+inline constexpr DiscardableAttr<I64Attr, KernelOp> timelineAttr{"tgpu.timeline"};
+/// Properties of a mapped kernel that the tile.kernel lacks as which it is interpreted.
+inline constexpr DiscardableAttr<I64Attr, tile::KernelOp> warpsAttr{"tgpu.warps"};
+inline constexpr DiscardableAttr<I64Attr, tile::KernelOp> sharedBytesAttr{"tgpu.shared_bytes"};
+/// The proof that a kernel is right without the operation.
+inline constexpr DiscardableAttr<mlir::StringAttr> redundantAttr{"tgpu.redundant"};
+
 } // namespace tilewright::tgpu
 
 #endif // TILEWRIGHT_DIALECT_TGPU_TGPU_H

@@ -355,6 +355,15 @@ RankedTensorType getTensorType(SharedType type) {
 
 } // namespace tilewright::tgpu
 
+LogicalResult TgpuDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  return verifyDiscardable(
+      op, attribute, transposeFewRowsAttr, transposedKeepAttr, copiedAttr, readOnceAttr,
+      startsInsideAttr, specialCaseAttr, oneBeforeAttr, oneAfterAttr, eitherOrderAttr, scheduleAttr,
+      roleScheduleAttr, ringStagesAttr, lendSlotAttr, keepInRegistersAttr, generalAttr, rareAttr,
+      idleRoundsAttr, placeAttr, keepPlaceAttr, skipOnesAttr, asIntegersAttr, notesAttr,
+      noRolesAttr, noRolesPlaceAttr, timelineAttr, warpsAttr, sharedBytesAttr, redundantAttr);
+}
+
 //===----------------------------------------------------------------------===//
 // Types
 //===----------------------------------------------------------------------===//

@@ -45,6 +45,7 @@ def Tgpu_Dialect : Dialect {
     at a barrier read and write both memories, so no access moves across them. Operations of `tile` that remain have
     effects on the default resource, which stands for any memory.
   }];
+  let hasOperationAttrVerify = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::tilewright::tile::TileDialect"];

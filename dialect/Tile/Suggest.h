@@ -14,10 +14,6 @@
 
 namespace tilewright::tile {
 
-/// On a module that a tool compiled: parameters and constraints of the entry before parameters were
-/// bound, two lists, for diagnostics.
-inline constexpr llvm::StringLiteral kStatedAttrName = "tile.stated";
-
 /// The candidate that a mistyped name resembles most; empty if there is none.
 llvm::StringRef findSimilar(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> candidates);
 

@@ -7,6 +7,8 @@
 #ifndef TILEWRIGHT_DIALECT_TILE_TILE_H
 #define TILEWRIGHT_DIALECT_TILE_TILE_H
 
+#include "dialect/Tile/Discardable.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -35,20 +37,37 @@
 
 namespace tilewright::tile {
 
-/// On a function: other files may replace it. A value names the rule by which several replacements
-/// are combined.
-inline constexpr llvm::StringLiteral kReplaceableAttrName = "tile.replaceable";
+// All discardable attributes of the dialect:
+
+/// Other files may replace the function. A value names the rule by which several replacements are
+/// combined.
+inline constexpr DiscardableAttr<mlir::Attribute, mlir::func::FuncOp> replaceableAttr{
+    "tile.replaceable"};
 inline constexpr llvm::StringLiteral kComposeRule = "compose", kAndRule = "and",
                                      kMultiplyRule = "multiply";
-
-/// On a function without a body: the function that the function of this name in its file replaces.
-inline constexpr llvm::StringLiteral kBaseAttrName = "tile.base";
-
-/// On an scf.for: it is unrolled when parameters are bound.
-inline constexpr llvm::StringLiteral kUnrollAttrName = "tile.unroll";
-
-/// On an scf.for: the function that merges the states of two parts of its iterations.
-inline constexpr llvm::StringLiteral kCombineAttrName = "tile.combine";
+/// The function has no body. It is the one that the function of this name in its file replaces.
+inline constexpr DiscardableAttr<mlir::FlatSymbolRefAttr, mlir::func::FuncOp> baseAttr{"tile.base"};
+/// On a function of a linked file: its result may exceed a quarter of the greatest finite number.
+/// replaced("score_mod.unbounded") asks whether one that replaces @score_mod is marked so.
+inline constexpr UnitMark<mlir::func::FuncOp> unboundedAttr{"tile.unbounded"};
+/// The loop is unrolled when parameters are bound.
+inline constexpr UnitMark<mlir::scf::ForOp, LoopOp> unrollAttr{"tile.unroll"};
+/// The function that merges the states of two parts of the loop's iterations.
+inline constexpr DiscardableAttr<mlir::FlatSymbolRefAttr, mlir::scf::ForOp, LoopOp> combineAttr{
+    "tile.combine"};
+/// The capture's file promises that along the last dimension no element is less than the previous.
+inline constexpr UnitMark<CaptureOp> ascendingAttr{"tile.ascending"};
+/// If a constraint or default tests it: the functions that linked files have replaced.
+inline constexpr DiscardableAttr<StringsAttr, mlir::ModuleOp> replacedAttr{"tile.replaced"};
+/// On a module that a tool compiled: parameters and constraints of the entry before parameters were
+/// bound, two lists, for diagnostics.
+inline constexpr DiscardableAttr<mlir::ArrayAttr, mlir::ModuleOp> statedAttr{"tile.stated"};
+/// On the result MustEnd of a function that tile-analyze-masks derives (passes/MaskRanges.h): the
+/// numbers of the arguments whose sum is s, where the mask keeps exactly c <= r + s. So, clipped to
+/// [lower, upper), may ends at against_end + s, and must at against_begin + 1 + s.
+inline constexpr DiscardableAttr<mlir::DenseI64ArrayAttr> rowEdgeAttr{"tile.row_edge"};
+/// On the same result: neither may nor must, unless it is empty, ends before upper.
+inline constexpr UnitMark<> endsAtUpperAttr{"tile.ends_at_upper"};
 
 /// One dimension of a tile or view: a name, an extent, or neither (`?` of a view).
 struct Dim {

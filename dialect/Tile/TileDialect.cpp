@@ -3,9 +3,7 @@
 //
 // Registration of the tile dialect, and helpers over both forms of a tile.
 
-#include "dialect/Tile/Suggest.h"
 #include "dialect/Tile/Tile.h"
-#include "dialect/Tile/TileExprEval.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,6 +13,7 @@
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
+using namespace tilewright;
 using namespace tilewright::tile;
 
 #include "dialect/Tile/TileDialect.cpp.inc"
@@ -196,17 +195,16 @@ bool mayBeLinked(Operation *user, FlatSymbolRefAttr symbol, SymbolTableCollectio
 
 /// The rule for combining functions of several files must fit their type.
 static LogicalResult verifyReplaceable(Operation *op, Attribute value) {
-  auto function = dyn_cast<func::FuncOp>(op);
   auto rule = dyn_cast<StringAttr>(value);
-  if (!function || (rule && rule != kComposeRule && rule != kAndRule && rule != kMultiplyRule) ||
-      (!rule && !isa<UnitAttr>(value)))
-    return op->emitError() << "'" << kReplaceableAttrName
-                           << "' must be on a function, without a value or with \"compose\", "
-                              "\"and\" or \"multiply\", but got "
-                           << value << " on " << op->getName();
+  if (rule ? rule != kComposeRule && rule != kAndRule && rule != kMultiplyRule
+           : !isa<UnitAttr>(value))
+    return op->emitError()
+           << "'" << replaceableAttr.name
+           << "' must have no value, or \"compose\", \"and\" or \"multiply\", but got " << value
+           << "; correct or remove it";
   if (!rule)
     return success();
-  FunctionType type = function.getFunctionType();
+  FunctionType type = cast<func::FuncOp>(op).getFunctionType();
   Type result = type.getNumResults() == 1 ? type.getResult(0) : Type();
   StringRef needed;
   if (rule == kComposeRule && (!result || type.getNumInputs() == 0 || type.getInput(0) != result))
@@ -221,33 +219,10 @@ static LogicalResult verifyReplaceable(Operation *op, Attribute value) {
                          << ", but got " << type << "; leave out the value or change the type";
 }
 
-static LogicalResult verifyBase(Operation *op, Attribute value) {
-  auto function = dyn_cast<func::FuncOp>(op);
-  if (function && function.isDeclaration() && isa<FlatSymbolRefAttr>(value))
-    return success();
-  InFlightDiagnostic error = op->emitError();
-  error << "'" << kBaseAttrName
-        << "' must be on a function without a body and name a function, but got " << value;
-  if (function)
-    return error << " on @" << function.getSymName()
-                 << (function.isDeclaration() ? "" : ", which has a body; leave the body out");
-  return error << " on " << op->getName();
-}
-
 /// The function takes two states of the loop and returns one. tile-link finds those of other files.
-/// A loop of scf, or one that tile-link makes one of scf.
-static bool isLoop(Operation *op) {
-  return isa<LoopOp>(op) || op->getName().getStringRef() == "scf.for";
-}
-
-static LogicalResult verifyCombine(Operation *op, Attribute value) {
-  auto symbol = dyn_cast<FlatSymbolRefAttr>(value);
-  if (!isLoop(op) || !symbol)
-    return op->emitError() << "'" << kCombineAttrName
-                           << "' must be on an scf.for and name a function, but got " << value
-                           << " on " << op->getName();
+static LogicalResult verifyCombine(Operation *op, FlatSymbolRefAttr symbol) {
   if (op->getNumResults() == 0)
-    return op->emitError() << "a loop with '" << kCombineAttrName
+    return op->emitError() << "a loop with '" << combineAttr.name
                            << "' must carry values, but got none; leave out the attribute";
   SymbolTableCollection symbols;
   auto module = op->getParentOfType<ModuleOp>();
@@ -271,52 +246,43 @@ static LogicalResult verifyCombine(Operation *op, Attribute value) {
   return error;
 }
 
-/// On a capture: along the last dimension, no element is less than the previous one.
-static constexpr llvm::StringLiteral kAscendingAttrName = "tile.ascending";
-
-/// On a function of a linked file: its result may exceed a quarter of the greatest finite number.
-static constexpr llvm::StringLiteral kUnboundedAttrName = "tile.unbounded";
-
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  StringRef name = attribute.getName().getValue();
-  if (name == kReplaceableAttrName)
-    return verifyReplaceable(op, attribute.getValue());
-  if (name == kBaseAttrName)
-    return verifyBase(op, attribute.getValue());
-  if (name == kReplacedAttrName) {
-    auto names = dyn_cast<ArrayAttr>(attribute.getValue());
-    if (isa<ModuleOp>(op) && names && llvm::all_of(names, llvm::IsaPred<StringAttr>))
-      return success();
-    return op->emitError() << "'" << kReplacedAttrName
-                           << "' must be on a module, with a list of names, but got "
-                           << attribute.getValue() << " on " << op->getName();
-  }
-  if (name == kStatedAttrName && isa<ModuleOp>(op))
-    return success();
-  if (name == kCombineAttrName)
-    return verifyCombine(op, attribute.getValue());
-  if (name == kUnboundedAttrName) {
-    if (isa<func::FuncOp>(op) && isa<UnitAttr>(attribute.getValue()))
-      return success();
-    return op->emitError() << "'" << name << "' must be on a function, without a value, but got "
-                           << attribute.getValue() << " on " << op->getName();
-  }
-  if (name == kAscendingAttrName) {
-    if (isa<CaptureOp>(op) && isa<UnitAttr>(attribute.getValue()))
-      return success();
-    return op->emitError() << "'" << name << "' must be on a capture, without a value, but got "
-                           << attribute.getValue() << " on " << op->getName();
-  }
-  if (name != kUnrollAttrName)
-    return op->emitError() << "has the attribute '" << name << "', but the tile dialect has only '"
-                           << kReplaceableAttrName << "', '" << kReplacedAttrName << "', '"
-                           << kBaseAttrName << "', '" << kUnboundedAttrName << "', '"
-                           << kUnrollAttrName << "', '" << kCombineAttrName << "' and '"
-                           << kAscendingAttrName << "'";
-  if (isLoop(op) && isa<UnitAttr>(attribute.getValue()))
-    return success();
-  return op->emitError() << "'" << name << "' must be on an scf.for, without a value, but got "
-                         << attribute.getValue() << " on " << op->getName();
+  if (failed(verifyDiscardable(op, attribute, replaceableAttr, baseAttr, unboundedAttr, unrollAttr,
+                               combineAttr, ascendingAttr, replacedAttr, statedAttr)))
+    return failure();
+  StringRef name = attribute.getName();
+  if (name == baseAttr.name && !cast<func::FuncOp>(op).isDeclaration())
+    return op->emitError() << "'" << name
+                           << "' must be on a function without a body, but got one on @"
+                           << SymbolTable::getSymbolName(op).getValue() << "; leave the body out";
+  return name == replaceableAttr.name ? verifyReplaceable(op, attribute.getValue())
+         : name == combineAttr.name   ? verifyCombine(op, combineAttr.get(op))
+                                      : success();
+}
+
+LogicalResult TileDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
+                                                       NamedAttribute attribute) {
+  return verifyDiscardable(op, attribute, rowEdgeAttr, endsAtUpperAttr);
 }
 
 } // namespace tilewright::tile
+
+bool I64Attr::classof(Attribute value) {
+  auto number = dyn_cast<IntegerAttr>(value);
+  return number && number.getType().isSignlessInteger(64);
+}
+I64Attr I64Attr::get(MLIRContext *context, int64_t number) {
+  return cast<I64Attr>(IntegerAttr::get(IntegerType::get(context, 64), number));
+}
+
+bool StringsAttr::classof(Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  return list && llvm::all_of(list, llvm::IsaPred<StringAttr>);
+}
+
+LogicalResult tilewright::rejectDiscardable(Operation *op, StringRef name, StringRef rule,
+                                            ArrayRef<StringRef> allowed, Attribute got) {
+  return op->emitError() << "'" << name << "' must " << rule << " '"
+                         << llvm::join(allowed, "' or '") << "', but got " << got
+                         << "; correct or remove the attribute";
+}

@@ -39,6 +39,7 @@ def Tile_Dialect : Dialect {
   }];
   let hasConstantMaterializer = 1;
   let hasOperationAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = [{

@@ -17,9 +17,6 @@
 
 namespace tilewright::tile {
 
-/// On a module, if a constraint or default tests it: the functions that linked files have replaced.
-inline constexpr llvm::StringLiteral kReplacedAttrName = "tile.replaced";
-
 /// The known leaves of an expression. An empty function knows none.
 struct ExprEnvironment {
   /// The literal value of a parameter or scalar argument; null if it is not known.

@@ -6,7 +6,6 @@
 
 #include "lib/Bundle/BundleCompiler.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "lib/Bundle/HeldDiagnostics.h"
 #include "lib/Bundle/KernelJob.h"
 #include "lib/Bundle/ManifestBuilder.h"
@@ -15,6 +14,7 @@
 #include "lib/Codegen/CrashReproducer.h"
 #include "lib/Codegen/Dump.h"
 #include "passes/Tgpu/Analysis/Notes.h"
+#include "passes/Tgpu/Plan/ScheduleKeys.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringSet.h"
@@ -195,7 +195,7 @@ llvm::Error PartsCompiler::check(Part &part, ArrayRef<Part *> before, bool &isLe
     for (const auto &job : general.jobs)
       if (job->mapped)
         for (auto kernel : job->mapped->getOps<tgpu::KernelOp>())
-          if (auto reason = kernel->getAttrOfType<StringAttr>(tgpu::noRolesName))
+          if (auto reason = tgpu::noRolesAttr.get(kernel))
             leftOut[kernel.getSymName()].push_back(
                 ("has no code for " + kernel.getTarget() + ": " + reason.getValue()).str());
     return llvm::Error::success();

@@ -229,7 +229,7 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
       spec.timeline.events.push_back(
           {event.kind, event.name, event.line, event.pending, event.commits});
   }
-  if (auto reason = kernel->getAttrOfType<StringAttr>(tgpu::noRolesName))
+  if (auto reason = tgpu::noRolesAttr.get(kernel))
     spec.remarks.push_back(
         ("has no roles on " + kernel.getTarget() + ": " + reason.getValue()).str());
   if (!aligned.empty())

@@ -7,7 +7,6 @@
 #include "lib/Codegen/Report.h"
 
 #include "base/Layout/Relations.h"
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "passes/Conversion/AlignedViews.h"
 #include "passes/Conversion/TileLayouts.h"
@@ -268,12 +267,12 @@ public:
     report.blocks = describeBlocks(kernel->getAttrOfType<DictionaryAttr>(blocksAttrName));
     if (auto strategy = kernel->getAttrOfType<StringAttr>(strategyAttrName))
       report.strategy = strategy.str();
-    if (auto reason = kernel->getAttrOfType<StringAttr>(noRolesName)) {
+    if (auto reason = noRolesAttr.get(kernel)) {
       report.noRoles = reason.str();
-      if (auto place = kernel->getAttrOfType<StringAttr>(noRolesPlaceName))
+      if (auto place = noRolesPlaceAttr.get(kernel))
         report.noRoles += " (" + place.str() + ")";
     }
-    if (auto notes = kernel->getAttrOfType<ArrayAttr>(notesName))
+    if (auto notes = notesAttr.get(kernel))
       for (auto note : notes.getAsRange<StringAttr>())
         report.notes.push_back(note.str());
     report.warps = kernel.getWarps();
@@ -353,7 +352,7 @@ private:
       loop.place = describePlace(op->getLoc());
       loop.role = context.role;
       loop.depth = context.depth;
-      if (auto schedule = op->getAttrOfType<ScheduleAttr>("tgpu.schedule")) {
+      if (auto schedule = scheduleAttr.get(op)) {
         loop.skeleton = stringifySkeleton(schedule.getSkeleton()).str();
         loop.stages = schedule.getStages();
       } else if (loadsToRegisters(op)) {

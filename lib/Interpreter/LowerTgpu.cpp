@@ -321,9 +321,8 @@ void tilewright::unwrapTgpuKernels(ModuleOp module) {
                                         kernel.getGridNamesAttr(), kernel.getGridAttr(),
                                         kernel.getBindingsAttr(), kernel.getArgDefaultsAttr(),
                                         /*arg_conditions=*/DictionaryAttr());
-    plain->setAttr("tgpu.warps", kernel.getWarpsAttr());
-    if (IntegerAttr bytes = kernel.getSharedBytesAttr())
-      plain->setAttr("tgpu.shared_bytes", bytes);
+    tgpu::warpsAttr.set(plain, kernel.getWarps());
+    tgpu::sharedBytesAttr.set(plain, kernel.getSharedBytes().value_or(0));
     plain.getBody().takeBody(kernel.getBody());
     kernel.erase();
   }

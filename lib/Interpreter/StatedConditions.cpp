@@ -162,7 +162,7 @@ DictionaryAttr getBindings(Operation *bound) {
 StatedConditions StatedConditions::find(Operation *bound) {
   StatedConditions found;
   auto module = bound->getParentOfType<ModuleOp>();
-  auto lists = module ? module->getAttrOfType<ArrayAttr>(tile::kStatedAttrName) : ArrayAttr();
+  auto lists = module ? tile::statedAttr.get(module) : ArrayAttr();
   if (!lists || lists.size() != 2)
     return found;
   found.params = dyn_cast<ArrayAttr>(lists[0]);
@@ -172,8 +172,7 @@ StatedConditions StatedConditions::find(Operation *bound) {
 
 void StatedConditions::attach(ModuleOp module) const {
   if (params && constraints)
-    module->setAttr(tile::kStatedAttrName,
-                    ArrayAttr::get(module.getContext(), {params, constraints}));
+    tile::statedAttr.set(module, ArrayRef<Attribute>{params, constraints});
 }
 
 std::string StatedConditions::explainAbsent(Operation *bound, StringRef argument,

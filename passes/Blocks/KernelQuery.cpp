@@ -122,8 +122,7 @@ static bool readsAscending(ModuleOp module, FlatSymbolRefAttr mask) {
   auto ascends = [&](AtOp at) {
     FlatSymbolRefAttr name = at.getCaptureAttr();
     Operation *capture = name ? symbols.lookup(name.getValue()) : nullptr;
-    return capture && capture->hasAttr(ascendingName) ? WalkResult::interrupt()
-                                                      : WalkResult::advance();
+    return capture && ascendingAttr.isOn(capture) ? WalkResult::interrupt() : WalkResult::advance();
   };
   return llvm::any_of(
       functions, [&](Operation *function) { return function->walk(ascends).wasInterrupted(); });

@@ -4,7 +4,6 @@
 // Operations that are applied to each element separately: arith, math, select, map. On tiles,
 // they are repeated for each register.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Conversion/ColumnBounds.h"
 #include "passes/Conversion/DeferredLoads.h"
 #include "passes/Conversion/ElementOps.h"
@@ -118,7 +117,7 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
     operands.push_back(e.getElements(operand));
     // Through an empty asm, which ptxas does not move before others.
     bool isCarried = isa<BlockArgument>(operand) && isa<RankedTensorType>(operand.getType());
-    if (isCarried && op->hasAttr(keepPlaceName) && type.isF32())
+    if (isCarried && keepPlaceAttr.isOn(op) && type.isF32())
       operands.back() = b.tiedAsm("", "~{memory}", operands.back(), {});
     if (isFloat8(type))
       operands.back() = castElements(b, operands.back(), type, b.getF32Type());
@@ -126,7 +125,7 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
   }
   Values elements;
   scf::IfOp branch;
-  if (op->hasAttr(skipOnesName)) {
+  if (skipOnesAttr.isOn(op)) {
     keepOperandsBefore(e, op);
     auto expand = op->getOperand(1).getDefiningOp<tile::ExpandOp>();
     Value any = expand ? mayDifferFromOne(e, expand.getSource()) : Value();
@@ -150,7 +149,7 @@ static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {
       continue;
     }
     Operation *copy = b.clone(*op, mapping);
-    copy->removeAttr(skipOnesName);
+    skipOnesAttr.remove(copy);
     copy->getResult(0).setType(element);
     elements.push_back(copy->getResult(0));
   }

@@ -8,7 +8,6 @@
 #include "passes/Conversion/Exchange.h"
 
 #include "base/Layout/Relations.h"
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Conversion/IntegerMaxima.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
@@ -290,7 +289,7 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
   for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource())))
     parts[plan.resultRegister[reg]].push_back(value);
   auto encoding = cast<RankedTensorType>(type).getEncoding();
-  if (op->hasAttr(asIntegersName) && op.getKind() == tile::ReduceKind::Max && element.isF32() &&
+  if (asIntegersAttr.isOn(op) && op.getKind() == tile::ReduceKind::Max && element.isF32() &&
       isa_and_nonnull<WgmmaAttr>(encoding) && !plan.acrossWarps()) {
     Values maxima = emitIntegerMaxima(b, parts, plan.laneMasks), inOrder;
     for (int reg : *order)

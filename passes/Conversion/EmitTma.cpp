@@ -4,7 +4,6 @@
 // The tensor memory accelerator.
 
 #include "base/Abi/KernelAbi.h"
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tile/Origin.h"
 #include "passes/Conversion/Barriers.h"
 #include "passes/Conversion/LoweringTable.h"
@@ -111,7 +110,7 @@ static void issueLoad(KernelEmitter &e, TmaLoadOp op, Value buffer, Value map, V
                       ValueRange at) {
   // The policy that createpolicy.fractional.L2::evict_first makes for all accesses.
   constexpr uint64_t evictFirst = 0x12F0000000000000;
-  bool isOnce = op->hasAttr(readOnceName);
+  bool isOnce = readOnceAttr.isOn(op);
   Values operands{buffer, map, full};
   llvm::append_range(operands, at);
   std::string name = "cp.async.bulk.tensor." + std::to_string(at.size()) +

@@ -4,7 +4,6 @@
 // Turns and first iterations of warpgroups, arrivals by one thread for many, and bulk copies of
 // rows.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Conversion/Barriers.h"
 #include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/GlobalAccess.h"
@@ -196,7 +195,7 @@ static void endBlock(KernelEmitter &e, Operation *op) {
 }
 
 static LogicalResult emitTakeTurn(KernelEmitter &e, TakeTurnOp op) {
-  if (op->hasAttr(keepPlaceName))
+  if (keepPlaceAttr.isOn(op))
     endBlock(e, op);
   return emitTurn(e, op, op.getTurns(), /*takes=*/true);
 }

@@ -7,7 +7,6 @@
 #include "passes/Conversion/Timeline.h"
 
 #include "base/Abi/TimelineFormat.h"
-#include "dialect/Tile/Tile.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -18,8 +17,6 @@
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
-
-static constexpr StringLiteral attributeName = "tgpu.timeline";
 
 //===----------------------------------------------------------------------===//
 // Names
@@ -172,7 +169,7 @@ static bool marksEnd(Operation *op, const Timeline &timeline) {
 }
 
 std::optional<Timeline> tgpu::getTimeline(KernelOp kernel) {
-  auto words = kernel->getAttrOfType<IntegerAttr>(attributeName);
+  auto words = timelineAttr.get(kernel);
   if (!words)
     return std::nullopt;
   Timeline timeline;
@@ -245,12 +242,11 @@ template <typename OpTy> static FailureOr<Value> appendArgument(OpTy op) {
 LogicalResult tgpu::addTimeline(ModuleOp module, int64_t words) {
   llvm::DenseSet<StringAttr> added;
   for (auto kernel : module.getOps<KernelOp>()) {
-    if (kernel->hasAttr(attributeName))
+    if (timelineAttr.isOn(kernel))
       continue;
     if (failed(appendArgument(kernel)))
       return failure();
-    auto type = IntegerType::get(module.getContext(), 64);
-    kernel->setAttr(attributeName, IntegerAttr::get(type, words));
+    timelineAttr.set(kernel, words);
     if (getTimeline(kernel)->events.size() > timeline::maxEvents)
       return kernel.emitOpError()
              << "has more than the " << timeline::maxEvents

@@ -6,10 +6,10 @@
 #include "passes/Pipelines/Pipelines.h"
 
 #include "base/Target/Target.h"
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/Passes.h"
+#include "passes/Tgpu/Plan/ScheduleKeys.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"

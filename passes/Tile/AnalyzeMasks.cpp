@@ -130,10 +130,10 @@ private:
     derivation.finish({mayBegin, mayEnd, mustBegin, mustEnd, derivation.bounds->finishTight(kept)});
 
     if (kept.may.known.endsAtUpper && kept.must.known.endsAtUpper && !kept.must.known.isEmpty)
-      ranges.setResultAttr(MustEnd, endsAtUpperName, builder.getUnitAttr());
+      endsAtUpperAttr.setOfResult(ranges, MustEnd);
     SmallVector<int64_t> shifts;
     if (kept.edge && !derivation.isByRemainder && isSumOfArguments(kept.edge, shifts))
-      ranges.setResultAttr(MustEnd, rowEdgeName, builder.getDenseI64ArrayAttr(shifts));
+      rowEdgeAttr.setOfResult(ranges, MustEnd, shifts);
 
     for (Operation *op : derivation.obstacles)
       remark::missed(op->getLoc(), remark::RemarkOpts::name("mask-not-followed")

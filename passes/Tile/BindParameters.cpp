@@ -25,7 +25,7 @@ ExprEnvironment tilewright::getEnvironment(const Bindings &bindings) {
 ExprEnvironment tilewright::getEnvironment(const Bindings &bindings, Operation *op) {
   ExprEnvironment environment = getEnvironment(bindings);
   auto module = op->getParentOfType<ModuleOp>();
-  auto replaced = module ? module->getAttrOfType<ArrayAttr>(kReplacedAttrName) : ArrayAttr();
+  auto replaced = module ? replacedAttr.get(module) : ArrayAttr();
   environment.replaced = [replaced](StringRef name) {
     return replaced && llvm::any_of(replaced.getAsRange<StringAttr>(),
                                     [&](StringAttr each) { return each.getValue() == name; });

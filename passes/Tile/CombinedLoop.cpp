@@ -38,7 +38,7 @@ static bool isAlongLast(StoreOp store) {
 std::optional<CombinedLoop> CombinedLoop::get(scf::ForOp loop, std::string &reason) {
   CombinedLoop result;
   result.loop = loop;
-  result.combine = loop->getAttrOfType<FlatSymbolRefAttr>(kCombineAttrName);
+  result.combine = combineAttr.get(loop);
   result.kernel = dyn_cast<KernelOp>(loop->getParentOp());
   auto fail = [&](std::string why) {
     reason = std::move(why);
@@ -61,7 +61,7 @@ std::optional<CombinedLoop> CombinedLoop::get(scf::ForOp loop, std::string &reas
       result.store = store;
     else if (effects && effects.hasEffect<MemoryEffects::Write>())
       hasOther = true;
-    else if (op != loop && op->hasAttr(kCombineAttrName))
+    else if (op != loop && combineAttr.isOn(op))
       hasOther = true;
   });
   if (!result.store || hasOther)
@@ -268,7 +268,7 @@ KernelOp CombinedLoop::writeShare() const {
   Value upper = arith::MinSIOp::create(b, loc, at(last), own.getUpperBound());
   own.setLowerBound(at(first));
   own.setUpperBound(upper);
-  own->removeAttr(kCombineAttrName);
+  combineAttr.remove(own);
 
   auto ownStore = cast<StoreOp>(map.lookup(StoreOp(store).getOperation()));
   auto [indices, fixed] = getPlace(ownStore, number);

@@ -10,7 +10,7 @@
 // known at launch, so the pass adds a constraint that none does; other launches use a variant
 // without such copies.
 
-#include "dialect/Tgpu/ScheduleNames.h"
+#include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/FirstUser.h"
 #include "passes/Passes.h"
@@ -102,7 +102,7 @@ struct TileCopyCapturesPass : tilewright::impl::TileCopyCapturesBase<TileCopyCap
           return;
         load.getViewMutable().assign(captured.getResult());
         moveToFirstUser(load);
-        load->setAttr(tgpu::copiedName, UnitAttr::get(&getContext()));
+        tgpu::copiedAttr.set(load);
       });
       kernel.setConstraintsAttr(ArrayAttr::get(&getContext(), constraints.getArrayRef()));
     }

@@ -30,9 +30,6 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tile;
 
-/// On a function of a linked file: its result may exceed a quarter of the greatest finite number.
-/// replaced("score_mod.unbounded") asks whether one that replaces @score_mod is marked so.
-static constexpr llvm::StringLiteral kUnboundedAttrName = "tile.unbounded";
 static constexpr llvm::StringLiteral kUnboundedSuffix = ".unbounded";
 
 namespace {
@@ -47,7 +44,7 @@ public:
     for (Operation &op : *module.getBody()) {
       if (isReplaceable(&op)) {
         replaceable.push_back(SymbolTable::getSymbolName(&op));
-        if (auto rule = op.getAttrOfType<StringAttr>(kReplaceableAttrName))
+        if (auto rule = dyn_cast_or_null<StringAttr>(replaceableAttr.get(&op)))
           rules[replaceable.back()] = rule;
       }
       if (isa<SymbolOpInterface>(op))
@@ -103,7 +100,7 @@ LogicalResult Linker::classify(Operation *op, File &file) {
   StringAttr name = SymbolTable::getSymbolName(op);
   Operation *old = symbols.lookup(name);
   auto function = dyn_cast<func::FuncOp>(op);
-  if (auto base = op->getAttrOfType<FlatSymbolRefAttr>(kBaseAttrName)) {
+  if (auto base = baseAttr.get(op)) {
     if (file.bases.insert({base.getAttr(), function}).second)
       return success();
     return op->emitError("a file must declare only once the function that its @")
@@ -327,7 +324,7 @@ LogicalResult Linker::renameHelpers(File &file) {
 void Linker::rename(func::FuncOp function, StringAttr name) {
   symbols.remove(function);
   function.setSymNameAttr(name);
-  function->removeAttr(kReplaceableAttrName);
+  replaceableAttr.remove(function);
   symbols.insert(function);
 }
 
@@ -361,7 +358,7 @@ void Linker::move(File &file) {
   }
   for (Operation *op : file.replacements) {
     auto function = cast<func::FuncOp>(op);
-    if (function->removeAttr(kUnboundedAttrName))
+    if (unboundedAttr.remove(function))
       unbounded.insert(function.getSymNameAttr());
     replace(function, file.bases.lookup(function.getSymNameAttr()));
   }
@@ -426,7 +423,7 @@ LogicalResult Linker::noteReplaced() {
     }
   }
   if (!replaced.empty())
-    module->setAttr(kReplacedAttrName, ArrayAttr::get(module.getContext(), replaced));
+    replacedAttr.set(module, replaced);
   return success();
 }
 

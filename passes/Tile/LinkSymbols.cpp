@@ -56,7 +56,7 @@ bool tilewright::typesMatch(Type a, Type b) {
 
 bool tilewright::isReplaceable(Operation *op) {
   auto function = dyn_cast_or_null<func::FuncOp>(op);
-  return function && (function.isDeclaration() || function->hasAttr(kReplaceableAttrName));
+  return function && (function.isDeclaration() || replaceableAttr.isOn(function));
 }
 
 void tilewright::addConstraints(CaptureOp capture, CaptureOp other) {

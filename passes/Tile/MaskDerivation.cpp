@@ -293,7 +293,7 @@ Abstract MaskInterpreter::interpretInteger(Operation *op, ArrayRef<Abstract> ope
 /// Indices that depend on the blocks' positions are not handled.
 Abstract MaskInterpreter::interpretAscending(AtOp at, ArrayRef<Abstract> operands) {
   auto capture = at.getCapture() ? symbols.lookup<CaptureOp>(*at.getCapture()) : CaptureOp();
-  if (!capture || !capture->hasAttr(ascendingName) || !at.getType().isInteger(32) ||
+  if (!capture || !ascendingAttr.isOn(capture) || !at.getType().isInteger(32) ||
       !ShapedType::isDynamic(at.getStaticIndices().back()) ||
       !llvm::all_of(operands.drop_back(), isUniform))
     return Unknown();

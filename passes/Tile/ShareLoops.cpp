@@ -247,7 +247,7 @@ struct TileShareLoopsPass : tilewright::impl::TileShareLoopsBase<TileShareLoopsP
       return signalPassFailure();
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) {
-      if (loop->hasAttr(kCombineAttrName))
+      if (combineAttr.isOn(loop))
         loops.push_back(loop);
     });
     bool isGpu = target.getValue() != "cpu";
@@ -271,7 +271,7 @@ struct TileShareLoopsPass : tilewright::impl::TileShareLoopsBase<TileShareLoopsP
       symbols.reset();
     }
     for (scf::ForOp loop : loops)
-      loop->removeAttr(kCombineAttrName);
+      combineAttr.remove(loop);
   }
 
 private:

@@ -426,7 +426,7 @@ struct TileSpecializePass : tilewright::impl::TileSpecializeBase<TileSpecializeP
     std::vector<std::string> assignments(params.begin(), params.end());
     if (failed(Specializer(getOperation(), exactLiterals).run(entry, assignments)))
       signalPassFailure();
-    getOperation()->removeAttr(kReplacedAttrName);
+    replacedAttr.remove(getOperation());
   }
 };
 

@@ -75,7 +75,7 @@ private:
   /// Outer loops first: unrolling them may make the bounds of inner ones constant.
   void collect(Operation *root) {
     root->walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (!op->hasAttr(kUnrollAttrName))
+      if (!unrollAttr.isOn(op))
         return WalkResult::advance();
       pending.push_back(cast<scf::ForOp>(op));
       return WalkResult::skip();

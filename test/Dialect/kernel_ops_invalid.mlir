@@ -408,33 +408,33 @@ tile.kernel @finite_of_two require(finite(p, p)) (%p: f32) grid(%i = 1) {}
 // -----
 
 // Functions that another file may replace.
-// expected-error @+1 {{'tile.replaceable' must be on a function, without a value or with "compose", "and" or "multiply", but got unit on tile.capture}}
+// expected-error @+1 {{'tile.replaceable' must be on 'func.func', but got "tile.capture"; correct or remove the attribute}}
 tile.capture @x {tile.replaceable} : f32
 
 // -----
 
-// expected-error @+1 {{'tile.replaceable' must be on a function, without a value or with "compose", "and" or "multiply", but got true on func.func}}
+// expected-error @+1 {{'tile.replaceable' must have no value, or "compose", "and" or "multiply", but got true; correct or remove it}}
 func.func private @f() attributes {tile.replaceable = true}
 
 // -----
 
-// expected-error @+1 {{has the attribute 'tile.replacable', but the tile dialect has only 'tile.replaceable', 'tile.replaced', 'tile.base', 'tile.unbounded', 'tile.unroll', 'tile.combine' and 'tile.ascending'}}
+// expected-error @+1 {{'tile.replacable' must be 'tile.replaceable' or 'tile.base' or 'tile.unbounded' or 'tile.unroll' or 'tile.combine' or 'tile.ascending' or 'tile.replaced' or 'tile.stated', but got "tile.replacable"; correct or remove the attribute}}
 func.func private @f() attributes {tile.replacable}
 
 // -----
 
-// expected-error @+1 {{'tile.ascending' must be on a capture, without a value, but got unit on func.func}}
+// expected-error @+1 {{'tile.ascending' must be on 'tile.capture', but got "func.func"; correct or remove the attribute}}
 func.func private @f() attributes {tile.ascending}
 
 // -----
 
-// expected-error @+1 {{'tile.unbounded' must be on a function, without a value, but got true on func.func}}
+// expected-error @+1 {{'tile.unbounded' must be of kind 'builtin.unit', but got true; correct or remove the attribute}}
 func.func private @f() attributes {tile.unbounded = true}
 
 // -----
 
 func.func private @unrolled(%c: i1) {
-  // expected-error @+1 {{'tile.unroll' must be on an scf.for, without a value, but got unit on scf.if}}
+  // expected-error @+1 {{'tile.unroll' must be on 'scf.for' or 'tile.for', but got "scf.if"; correct or remove the attribute}}
   scf.if %c {
   } {tile.unroll}
   return
@@ -443,7 +443,7 @@ func.func private @unrolled(%c: i1) {
 // -----
 
 func.func private @unrolled_by(%n: i32) {
-  // expected-error @+1 {{'tile.unroll' must be on an scf.for, without a value, but got 4 : i64 on scf.for}}
+  // expected-error @+1 {{'tile.unroll' must be of kind 'builtin.unit', but got 4 : i64; correct or remove the attribute}}
   scf.for %i = %n to %n step %n : i32 {
   } {tile.unroll = 4}
   return
@@ -452,7 +452,7 @@ func.func private @unrolled_by(%n: i32) {
 // -----
 
 func.func private @combined_by(%n: i32) {
-  // expected-error @+1 {{'tile.combine' must be on an scf.for and name a function, but got unit on scf.for}}
+  // expected-error @+1 {{'tile.combine' must be of kind 'builtin.symbol_ref', but got unit; correct or remove the attribute}}
   scf.for %i = %n to %n step %n : i32 {
   } {tile.combine}
   return
@@ -461,7 +461,7 @@ func.func private @combined_by(%n: i32) {
 // -----
 
 func.func private @combined(%c: i1) {
-  // expected-error @+1 {{'tile.combine' must be on an scf.for and name a function, but got @combined on scf.if}}
+  // expected-error @+1 {{'tile.combine' must be on 'scf.for' or 'tile.for', but got "scf.if"; correct or remove the attribute}}
   scf.if %c {
   } {tile.combine = @combined}
   return
@@ -501,7 +501,7 @@ func.func private @combined_by_other(%n: i32) -> i32 {
 
 // -----
 
-// expected-error @+1 {{'tile.replaceable' must be on a function, without a value or with "compose", "and" or "multiply", but got "or" on func.func}}
+// expected-error @+1 {{'tile.replaceable' must have no value, or "compose", "and" or "multiply", but got "or"; correct or remove it}}
 func.func private @f(i32) -> i1 attributes {tile.replaceable = "or"}
 
 // -----
@@ -521,15 +521,60 @@ func.func private @f(i32) -> i1 attributes {tile.replaceable = "multiply"}
 
 // -----
 
-// expected-error @+1 {{'tile.base' must be on a function without a body and name a function, but got @g on @f, which has a body; leave the body out}}
+// expected-error @+1 {{'tile.base' must be on a function without a body, but got one on @f; leave the body out}}
 func.func private @f() attributes {tile.base = @g} {
   return
 }
 
 // -----
 
-// expected-error @+1 {{'tile.base' must be on a function without a body and name a function, but got "g" on @f}}
+// expected-error @+1 {{'tile.base' must be of kind 'builtin.symbol_ref', but got "g"; correct or remove the attribute}}
 func.func private @f() attributes {tile.base = "g"}
+
+// -----
+
+// expected-error @+1 {{'tile.base' must be on 'func.func', but got "tile.capture"; correct or remove the attribute}}
+tile.capture @x {tile.base = @g} : f32
+
+// -----
+
+// expected-error @+1 {{'tile.unbounded' must be on 'func.func', but got "tile.capture"; correct or remove the attribute}}
+tile.capture @x {tile.unbounded} : f32
+
+// -----
+
+// expected-error @+1 {{'tile.ascending' must be of kind 'builtin.unit', but got 1 : i64; correct or remove the attribute}}
+tile.capture @x {tile.ascending = 1} : !tile.view<[?], i32>
+
+// -----
+
+// expected-error @+1 {{'tile.stated' must be on 'builtin.module', but got "func.func"; correct or remove the attribute}}
+func.func private @f() attributes {tile.stated = []}
+
+// -----
+
+// expected-error @+1 {{'tile.stated' must be of kind 'builtin.array', but got unit; correct or remove the attribute}}
+module attributes {tile.stated} {}
+
+// -----
+
+// expected-error @+1 {{'tile.replaced' must be of kind 'array of strings', but got [1]; correct or remove the attribute}}
+module attributes {tile.replaced = [1]} {}
+
+// -----
+
+// expected-error @+1 {{'tile.row_edge' must be of kind 'builtin.dense_array', but got unit; correct or remove the attribute}}
+func.func private @f() -> (i32 {tile.row_edge})
+
+// -----
+
+// expected-error @+1 {{'tile.ends_at_upper' must be of kind 'builtin.unit', but got 1 : i64; correct or remove the attribute}}
+func.func private @f() -> (i32 {tile.ends_at_upper = 1})
+
+// -----
+
+// expected-error @+1 {{'tile.row_end' must be 'tile.row_edge' or 'tile.ends_at_upper', but got "tile.row_end"; correct or remove the attribute}}
+func.func private @f() -> (i32 {tile.row_end})
 
 // -----
 

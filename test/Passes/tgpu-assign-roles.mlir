@@ -438,30 +438,6 @@ tgpu.kernel @many_slots target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
 
 // -----
 
-!q = !tgpu.shared<128x64xbf16, b128>
-!view = !tile.view<[?, ?], bf16>
-tgpu.kernel @slots_of_i32 target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
-    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
-  %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got 2 : i32}}
-  tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = 2 : i32} : !view, !q
-  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
-}
-
-// -----
-
-!q = !tgpu.shared<128x64xbf16, b128>
-!view = !tile.view<[?, ?], bf16>
-tgpu.kernel @slots_in_words target "sm_90a" warps 8 (%x: !view) grid(%b = 1)
-    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232>} {
-  %q = tgpu.alloc : !q
-  // expected-error @+1 {{'tgpu.copy_async' op needs an i64 from 1 to 32 as tgpu.ring_stages, but got "two"}}
-  tgpu.copy_async %x[%b, 0], %q {tgpu.ring_stages = "two"} : !view, !q
-  %r = tgpu.read %q : !q -> tensor<128x64xbf16, #tgpu.wgmma<2>>
-}
-
-// -----
-
 !x = !tgpu.shared<64x64xbf16, b128>
 !view = !tile.view<[?, ?], bf16>
 !acc = tensor<64x64xf32, #tgpu.wgmma<1>>

@@ -116,5 +116,5 @@ tile.kernel @grid () grid(%i = select(replaced("f"), 1, 2)) {}
 
 // -----
 
-// expected-error @+1 {{'tile.replaced' must be on a module, with a list of names, but got "f" on func.func}}
+// expected-error @+1 {{'tile.replaced' must be on 'builtin.module', but got "func.func"; correct or remove the attribute}}
 func.func private @f() attributes {tile.replaced = "f"}

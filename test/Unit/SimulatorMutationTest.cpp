@@ -7,6 +7,7 @@
 
 #include "SimulatorTesting.h"
 
+#include "dialect/Tgpu/Tgpu.h"
 #include "lib/Interpreter/Simulator/Mutations.h"
 
 #include <set>
@@ -47,7 +48,7 @@ protected:
         return mlir::succeeded(simulated.run(entry, copy.arguments(), options));
       });
       mlir::Operation *op = findMutated(module, mutation);
-      auto proof = op->getAttrOfType<mlir::StringAttr>(kRedundantAttr);
+      auto proof = tgpu::redundantAttr.get(op);
       if (!survives) {
         EXPECT_FALSE(proof) << "is needed: " << describe(module, mutation) << "\n" << messages;
         continue;

@@ -28,7 +28,7 @@ namespace {
 /// tgpu-verify-sync simulates this case.
 bool isOfIdleRound(mlir::ModuleOp module, const Mutation &mutation) {
   auto loop = findMutated(module, mutation)->getParentOfType<mlir::scf::ForOp>();
-  return loop && loop->hasAttr("tgpu.idle_rounds");
+  return loop && tgpu::idleRoundsAttr.isOn(loop);
 }
 constexpr int kMostWaitsOfIdleRounds = 3; ///< one per ring, except the last
 

@@ -15,9 +15,6 @@
 
 namespace tilewright {
 
-/// On an operation that may be dropped: a string with the proof.
-constexpr llvm::StringLiteral kRedundantAttr = "tgpu.redundant";
-
 struct Mutation {
   unsigned number = 0; ///< number of the operation, in the order of a walk
   /// Waits for groups: the number of additional groups that may be incomplete. 0: the operation is

@@ -18,7 +18,7 @@ namespace tilewright::simulator {
 int64_t warpsOf(Operation *op) {
   if (int64_t warps = tgpu::getExecutingWarps(op))
     return warps;
-  return op->getParentOfType<tile::KernelOp>()->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt();
+  return tgpu::warpsAttr.get(op->getParentOfType<tile::KernelOp>()).getInt();
 }
 
 //===----------------------------------------------------------------------===//

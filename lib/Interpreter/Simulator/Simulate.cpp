@@ -36,9 +36,8 @@ const LoweringTable &simulatedLowerings() {
 
 BlockPlan planOf(tile::KernelOp kernel) {
   BlockPlan plan;
-  plan.warps = kernel->getAttrOfType<IntegerAttr>(kWarpsAttr).getInt();
-  if (auto bytes = kernel->getAttrOfType<IntegerAttr>(kBytesAttr))
-    plan.sharedBytes = bytes.getInt();
+  plan.warps = tgpu::warpsAttr.get(kernel).getInt();
+  plan.sharedBytes = tgpu::sharedBytesAttr.get(kernel).getInt();
   plan.granule = 8;
   llvm::DenseMap<int64_t, Operation *> firstOfId;
   kernel.walk([&](Operation *op) {
@@ -80,7 +79,7 @@ public:
   }
 
   LogicalResult compile(tile::KernelOp kernel) override {
-    if (!kernel->hasAttr(kWarpsAttr))
+    if (!tgpu::warpsAttr.isOn(kernel))
       return kernel.emitOpError("is not mapped onto a GPU; run tile-to-tgpu first");
     Entry &entry = kernels[kernel];
     if (entry.code)

@@ -20,9 +20,6 @@ void addSharedSimulation(interpreter::LoweringTable &table);
 void addSyncSimulation(interpreter::LoweringTable &table);
 void addHopperSimulation(interpreter::LoweringTable &table);
 
-/// Discardable attributes for properties that tile.kernel lacks.
-constexpr llvm::StringLiteral kWarpsAttr = "tgpu.warps", kBytesAttr = "tgpu.shared_bytes";
-
 /// The warps that execute an operation: of its role, or of the block.
 int64_t warpsOf(mlir::Operation *op);
 

@@ -5,7 +5,6 @@
 
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Tile/PositiveRange.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -296,7 +295,7 @@ Value tgpu::getFirstOfAll(Value lowerBound) {
 void tgpu::writeMissedTurns(scf::ForOp front, Value turns, Value end, int64_t roundsWithout) {
   for (Value init : front.getInitArgs()) {
     auto idle = init.getDefiningOp<scf::ForOp>();
-    if (!idle || !idle->hasAttr(idleRoundsName))
+    if (!idle || !idleRoundsAttr.isOn(idle))
       continue;
     // In each iteration, as in the other loop: if turns were taken after the loop, warpgroups that
     // release slots only after their turns would deadlock.

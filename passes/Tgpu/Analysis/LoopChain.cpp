@@ -21,7 +21,7 @@ static scf::ForOp getNext(scf::ForOp loop) {
       next.getLowerBound() != loop.getUpperBound() || !matchPattern(loop.getStep(), m_One()) ||
       !matchPattern(next.getStep(), m_One()) || // otherwise a part's end need not be an iteration
       !llvm::equal(next.getInitArgs(), loop.getResults()) ||
-      next->getAttr(scheduleName) != loop->getAttr(scheduleName))
+      scheduleAttr.get(next) != scheduleAttr.get(loop))
     return {};
   bool isOnlyUser =
       llvm::all_of(loop.getResults(), [](OpResult result) { return result.hasOneUse(); });
@@ -39,7 +39,7 @@ SmallVector<LoopChain> tgpu::getLoopChains(Operation *scope) {
   SmallVector<LoopChain> chains;
   llvm::DenseSet<Operation *> followers;
   scope->walk([&](scf::ForOp loop) {
-    auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+    auto schedule = scheduleAttr.get(loop);
     bool isScheduled = schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer;
     if (!isScheduled || followers.contains(loop) || loop.getUnsignedCmp() ||
         !loop->getParentOfType<RolesOp>())
@@ -51,15 +51,12 @@ SmallVector<LoopChain> tgpu::getLoopChains(Operation *scope) {
 }
 
 std::optional<Place> Place::get(Operation *op) {
-  auto attribute = op->getAttrOfType<DenseI64ArrayAttr>(placeName);
-  if (!attribute || attribute.size() != 2)
-    return std::nullopt;
-  return Place{attribute[0], attribute[1]};
+  if (auto place = placeAttr.get(op); place && place.size() == 2)
+    return Place{place[0], place[1]};
+  return std::nullopt;
 }
 
-void Place::set(Operation *op) const {
-  op->setAttr(placeName, DenseI64ArrayAttr::get(op->getContext(), {stage, order}));
-}
+void Place::set(Operation *op) const { placeAttr.set(op, ArrayRef<int64_t>{stage, order}); }
 
 std::optional<Product> Product::get(WgmmaOp op) {
   auto commit = dyn_cast_or_null<WgmmaCommitOp>(op->getNextNode());
@@ -76,7 +73,7 @@ bool tgpu::isOnlyYielded(WgmmaWaitOp wait) {
 
 bool tgpu::hasPlaces(const LoopChain &chain) {
   return llvm::any_of(chain, [](scf::ForOp loop) {
-    return llvm::any_of(*loop.getBody(), [](Operation &op) { return op.hasAttr(placeName); });
+    return llvm::any_of(*loop.getBody(), [](Operation &op) { return placeAttr.isOn(&op); });
   });
 }
 
@@ -85,7 +82,7 @@ int64_t tgpu::countProducts(scf::ForOp loop) {
   loop->walk([&](WgmmaOp product) {
     Region *region = product->getParentRegion();
     while (auto branch = dyn_cast<scf::IfOp>(region->getParentOp()))
-      if (branch->hasAttr(specialCaseName))
+      if (specialCaseAttr.isOn(branch))
         break;
       else
         region = branch->getParentRegion();

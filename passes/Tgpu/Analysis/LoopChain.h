@@ -6,8 +6,6 @@
 #ifndef TILEWRIGHT_PASSES_TGPU_ANALYSIS_LOOPCHAIN_H
 #define TILEWRIGHT_PASSES_TGPU_ANALYSIS_LOOPCHAIN_H
 
-#include "dialect/Tgpu/ScheduleNames.h"
-
 #include "dialect/Tgpu/Tgpu.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,6 +20,9 @@ LoopChain getLoopChain(mlir::scf::ForOp first);
 
 /// The chains of all loops of skeleton producer_consumer in roles. Most consist of one loop.
 llvm::SmallVector<LoopChain> getLoopChains(mlir::Operation *scope);
+
+/// Slots of a ring whose buffers are held during two iterations: one remains to copy into.
+inline constexpr int64_t slotsOfTwoRounds = 3;
 
 /// The place of an operation in a loop's schedule: see tgpu-plan-stages.
 struct Place {

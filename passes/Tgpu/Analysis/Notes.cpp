@@ -5,7 +5,8 @@
 
 #include "passes/Tgpu/Analysis/Notes.h"
 
-#include "mlir/IR/BuiltinAttributes.h"
+#include "dialect/Tgpu/Tgpu.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/SymbolTable.h"
@@ -30,12 +31,12 @@ bool tgpu::recordNote(Operation *kernel, Location location, StringRef what, cons
   auto note = StringAttr::get(kernel->getContext(),
                               what + ": " + why + " (" + describePlace(location) + ")");
   SmallVector<Attribute> notes;
-  if (auto known = kernel->getAttrOfType<ArrayAttr>(notesName))
+  if (auto known = notesAttr.get(kernel))
     notes.assign(known.begin(), known.end());
   if (llvm::is_contained(notes, note))
     return false;
   notes.push_back(note);
-  kernel->setAttr(notesName, ArrayAttr::get(kernel->getContext(), notes));
+  notesAttr.set(kernel, notes);
   return true;
 }
 

@@ -13,13 +13,6 @@
 
 namespace tilewright::tgpu {
 
-/// On a kernel: an array of texts, each "what: why (place)".
-inline constexpr llvm::StringLiteral notesName = "tgpu.notes";
-/// On a kernel without roles, for a target that has them: a text that says why.
-inline constexpr llvm::StringLiteral noRolesName = "tgpu.no_roles";
-/// In addition: the place of the operation that prevents roles.
-inline constexpr llvm::StringLiteral noRolesPlaceName = "tgpu.no_roles_place";
-
 /// "file:line:column" of the first location in the source; "unknown place" if there is none.
 std::string describePlace(mlir::Location location);
 

@@ -6,7 +6,6 @@
 // it carried (accumulators, the ring's use number), so rings run across the boundaries: a copy
 // started for a later iteration does not depend on which loop that iteration is in.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Loops/TakeSide.h"
 
@@ -44,9 +43,6 @@ Value getBound(scf::ForOp loop, Value condition, CmpIPredicate predicate) {
   return compare.getRhs();
 }
 
-/// Do not triplicate code that is rarely executed.
-bool isRare(scf::ForOp loop) { return loop->hasAttr(tgpu::rareName); }
-
 std::optional<Split> findSplit(scf::ForOp loop) {
   for (auto branch : loop.getBody()->getOps<scf::IfOp>()) {
     auto both = branch.getCondition().getDefiningOp<arith::AndIOp>();
@@ -69,8 +65,10 @@ struct TgpuCloneSegmentsPass : tilewright::impl::TgpuCloneSegmentsBase<TgpuClone
     // Inner loops first, since outer ones clone them.
     getOperation()->walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (scf::ForOp loop : loops)
-      // The step must be one, so that each boundary is an iteration.
-      if (matchPattern(loop.getStep(), m_One()) && !loop.getUnsignedCmp() && !isRare(loop))
+      // The step must be one, so that each boundary is an iteration. Code that is rarely executed
+      // is not triplicated.
+      if (matchPattern(loop.getStep(), m_One()) && !loop.getUnsignedCmp() &&
+          !tgpu::rareAttr.isOn(loop))
         if (std::optional<Split> split = findSplit(loop))
           clone(loop, *split);
   }
@@ -102,12 +100,12 @@ private:
       part.setLowerBound(low);
       part.setUpperBound(high);
       part.getInitArgsMutable().assign(carried);
-      if (!isTaken && split.branch->hasAttr(tgpu::specialCaseName))
-        part->setAttr(tgpu::generalName, rewriter.getUnitAttr());
-      if (low == lower && split.branch->hasAttr(tgpu::oneBeforeName))
-        part->setAttr(tgpu::oneBeforeName, rewriter.getUnitAttr());
-      if (high == upper && split.branch->hasAttr(tgpu::oneAfterName))
-        part->setAttr(tgpu::oneAfterName, rewriter.getUnitAttr());
+      if (!isTaken && tgpu::specialCaseAttr.isOn(split.branch))
+        tgpu::generalAttr.set(part);
+      if (low == lower && tgpu::oneBeforeAttr.isOn(split.branch))
+        tgpu::oneBeforeAttr.set(part);
+      if (high == upper && tgpu::oneAfterAttr.isOn(split.branch))
+        tgpu::oneAfterAttr.set(part);
       tgpu::takeSide(rewriter, cast<scf::IfOp>(map.lookup(split.branch.getOperation())), isTaken);
       carried.assign(part.result_begin(), part.result_end());
       rewriter.setInsertionPointAfter(part);

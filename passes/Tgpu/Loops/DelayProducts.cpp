@@ -16,7 +16,6 @@
 // iteration is left, which the pass issues after the loops. A tile whose loops have no iteration
 // has neither.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
 
@@ -424,7 +423,7 @@ private:
 struct TgpuDelayProductsPass : tilewright::impl::TgpuDelayProductsBase<TgpuDelayProductsPass> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
-      auto schedule = kernel->getAttrOfType<RoleScheduleAttr>(roleScheduleName);
+      auto schedule = roleScheduleAttr.get(kernel);
       if (!schedule || schedule.getLateProducts() == 0)
         continue;
       for (auto roles : kernel.getBody().getOps<RolesOp>())

@@ -116,8 +116,8 @@ public:
     for (const Part &part : parts) {
       // The prologue executes the part's only iteration or, if the boundaries are an iteration
       // later, the epilogue does.
-      bool isInPrologue = !leads && part.loop == front && front->hasAttr(oneBeforeName);
-      bool isInEpilogue = leads && part.loop == back && back->hasAttr(oneAfterName);
+      bool isInPrologue = !leads && part.loop == front && oneBeforeAttr.isOn(front);
+      bool isInEpilogue = leads && part.loop == back && oneAfterAttr.isOn(back);
       if (!isInPrologue && !isInEpilogue)
         begin = writePart(part, begin);
     }
@@ -138,7 +138,7 @@ public:
 private:
   const Part &getGeneral() {
     for (const Part &part : parts)
-      if (part.loop->hasAttr(generalName))
+      if (generalAttr.isOn(part.loop))
         return part;
     return parts.front();
   }
@@ -173,7 +173,7 @@ private:
 
   void write(Operation *op, IRMapping &map, PendingGroups &groups) {
     Operation *copy = b.clone(*op, map);
-    copy->removeAttr(placeName);
+    placeAttr.remove(copy);
     groups.note(op, copy);
     dropRepeated(copy);
   }
@@ -240,7 +240,7 @@ void reorder(const Part &part) {
   PendingGroups groups;
   for (Operation *op : part.ops) {
     op->moveBefore(part.loop.getBody()->getTerminator());
-    op->removeAttr(placeName);
+    placeAttr.remove(op);
     groups.note(op, op);
     dropRepeated(op);
   }

@@ -4,7 +4,6 @@
 // tgpu-hoist-reads: hoists the reads that the schedule keeps in registers out of the loops in which
 // their buffers do not change.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Loops/CopySlice.h"
 
@@ -24,7 +23,7 @@ struct TgpuHoistReadsPass : tilewright::impl::TgpuHoistReadsBase<TgpuHoistReadsP
     hoisted.clear();
     SmallVector<ReadOp> reads;
     getOperation()->walk([&](ReadOp read) {
-      if (read->hasAttr(keepName))
+      if (keepInRegistersAttr.isOn(read))
         reads.push_back(read);
     });
     for (ReadOp read : reads)
@@ -36,7 +35,7 @@ private:
   llvm::DenseMap<std::tuple<Operation *, Value, Type>, Value> hoisted;
 
   void hoist(ReadOp read) {
-    read->removeAttr(keepName);
+    keepInRegistersAttr.remove(read);
     scf::ForOp outermost;
     for (auto loop = read->getParentOfType<scf::ForOp>();
          loop && isUnchangedIn(loop, read.getBuffer()); loop = loop->getParentOfType<scf::ForOp>())

@@ -35,12 +35,12 @@ bool areAdjacent(const LoopChain &chain) {
 scf::ForOp findGeneral(const LoopChain &chain, DominanceInfo &dominance) {
   // Such a fact holds for a part of the iterations only, and other passes may have used it.
   auto isLimited = [](scf::ForOp loop) {
-    return loop->hasAttr(oneBeforeName) || loop->hasAttr(oneAfterName);
+    return oneBeforeAttr.isOn(loop) || oneAfterAttr.isOn(loop);
   };
   if (llvm::any_of(chain, isLimited) || !areAdjacent(chain))
     return {};
   for (scf::ForOp loop : chain)
-    if (loop->hasAttr(generalName) &&
+    if (generalAttr.isOn(loop) &&
         dominance.properlyDominates(scf::ForOp(chain.back()).getUpperBound(), loop))
       return loop;
   return {};

@@ -199,7 +199,7 @@ private:
           continue;
         second.insert(&op);
         late.erase(&op);
-        op.setAttr(keepPlaceName, UnitAttr::get(op.getContext()));
+        keepPlaceAttr.set(&op);
         isChanged = true;
       }
     copyWhereUsed();
@@ -388,8 +388,8 @@ bool tgpu::overlapRounds(scf::ForOp loop, Value turns) { return RoundPlanner(loo
 
 void tgpu::clearRounds(scf::ForOp loop) {
   for (Operation &op : llvm::make_early_inc_range(*loop.getBody())) {
-    op.removeAttr(keepPlaceName);
-    if (op.removeAttr(placeName) && isa<TakeTurnOp, PassTurnOp>(op))
+    keepPlaceAttr.remove(&op);
+    if (placeAttr.remove(&op) && isa<TakeTurnOp, PassTurnOp>(op))
       op.erase();
   }
 }

@@ -14,7 +14,6 @@
 // stage. Every iteration commits a group, possibly an empty one, so that the number of groups in
 // flight is known.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 #include "passes/Tgpu/Loops/CopySlice.h"
@@ -206,7 +205,7 @@ struct TgpuPipelineCopiesPass : tilewright::impl::TgpuPipelineCopiesBase<TgpuPip
     SmallVector<scf::ForOp> loops;
     // Outermost loops first: operations that an inner loop places before itself stay there.
     getOperation()->walk<WalkOrder::PreOrder>([&](scf::ForOp loop) {
-      auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+      auto schedule = scheduleAttr.get(loop);
       if (schedule && schedule.getSkeleton() == Skeleton::Multistage)
         loops.push_back(loop);
     });
@@ -216,7 +215,7 @@ struct TgpuPipelineCopiesPass : tilewright::impl::TgpuPipelineCopiesBase<TgpuPip
         return signalPassFailure();
       // All threads copy together.
       loop.setLowerBound(getFirstOfAll(loop.getLowerBound()));
-      int64_t stages = loop->getAttrOfType<ScheduleAttr>(scheduleName).getStages();
+      int64_t stages = scheduleAttr.get(loop).getStages();
       LoopPipeliner(loop, stages, std::move(*slice)).run();
     }
   }

@@ -47,16 +47,15 @@ private:
   static void plan(const LoopChain &chain) {
     if (hasPlaces(chain)) // set by the author
       return;
-    auto schedule = chain.front()->getAttrOfType<ScheduleAttr>(scheduleName);
+    auto schedule = scheduleAttr.get(chain.front());
     if (schedule.getInFlight() == 0) {
       Value turns = getTurns(chain.front(), schedule);
       return schedule.getTurns() == 2 ? takeTurnsAtProducts(chain, turns)
                                       : takeTurnsBetweenProducts(chain, turns);
     }
     // The prologue may execute an iteration of any part, so one body must be valid for all.
-    bool hasGeneral = chain.size() == 1 || llvm::any_of(chain, [](scf::ForOp loop) {
-                        return loop->hasAttr(generalName);
-                      });
+    bool hasGeneral = chain.size() == 1 ||
+                      llvm::any_of(chain, [](scf::ForOp loop) { return generalAttr.isOn(loop); });
     if (!hasGeneral)
       return;
     Value turns = getTurns(chain.front(), schedule);
@@ -206,7 +205,7 @@ private:
       WgmmaOp last = llvm::to_vector(loop.getBody()->getOps<WgmmaOp>()).back();
       b.setInsertionPoint(last);
       auto take = TakeTurnOp::create(b, last.getLoc(), turns);
-      take->setAttr(keepPlaceName, b.getUnitAttr());
+      keepPlaceAttr.set(take);
     }
     b.setInsertionPointAfter(back);
     PassTurnOp::create(b, back.getLoc(), turns);

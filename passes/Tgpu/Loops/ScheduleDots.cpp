@@ -12,7 +12,6 @@
 // iterations yields its initial values. A product whose operand a the iteration computes in
 // registers ends in its iteration.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 
 #include "dialect/Tgpu/Tgpu.h"
@@ -216,13 +215,13 @@ struct TgpuScheduleDotsPass : tilewright::impl::TgpuScheduleDotsBase<TgpuSchedul
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) {
-      auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+      auto schedule = scheduleAttr.get(loop);
       if (schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer &&
           schedule.getInFlight() > 0)
         loops.push_back(loop);
     });
     for (scf::ForOp loop : loops) {
-      int64_t inFlight = loop->getAttrOfType<ScheduleAttr>(scheduleName).getInFlight();
+      int64_t inFlight = scheduleAttr.get(loop).getInFlight();
       // tgpu-plan-stages schedules several products that read each other's results.
       int64_t products = 0;
       loop->walk([&](WgmmaOp) { ++products; });

@@ -4,7 +4,6 @@
 // tgpu-skip-idle-rounds: splits a loop with a first iteration for each warpgroup. The iterations
 // before it become a separate loop, which only waits for slots and releases them.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 
@@ -102,7 +101,7 @@ struct TgpuSkipIdleRoundsPass : tilewright::impl::TgpuSkipIdleRoundsBase<TgpuSki
 
 private:
   static bool skip(scf::ForOp loop) {
-    auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+    auto schedule = scheduleAttr.get(loop);
     if (!schedule || schedule.getSkeleton() != Skeleton::ProducerConsumer ||
         !loop->getParentOfType<RolesOp>() || !runsByWarpgroup(loop))
       return false;
@@ -133,7 +132,7 @@ private:
       inits.push_back(loop.getInitArgs()[i]);
     auto idle = scf::ForOp::create(b, loc, getFirstOfAll(loop.getLowerBound()),
                                    loop.getLowerBound(), loop.getStep(), inits);
-    idle->setAttr(idleRoundsName, b.getUnitAttr());
+    idleRoundsAttr.set(idle);
     if (inits.empty())
       idle.getBody()->getTerminator()->erase();
     b.setInsertionPointToEnd(idle.getBody());

@@ -181,7 +181,7 @@ private:
     for (auto [x, y] : llvm::zip_equal(ops, others)) {
       auto withoutPlace = [](Operation *op) {
         NamedAttrList attributes(op->getAttrs());
-        attributes.erase(placeName);
+        attributes.erase(placeAttr.name);
         return attributes.getDictionary(op->getContext());
       };
       if (x->getName() != y->getName() || x->getResultTypes() != y->getResultTypes() ||

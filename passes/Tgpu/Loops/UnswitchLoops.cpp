@@ -11,7 +11,6 @@
 // All other cases share one version, because the branches that other passes create have the common
 // case first (a positive scale, a mask whose ranges are tight).
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Loops/TakeSide.h"
 
@@ -71,7 +70,7 @@ llvm::DenseSet<Value> findBarriers(Block *block) {
 void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
   SmallVector<scf::IfOp> branches;
   loop.getBody()->walk([&](scf::IfOp branch) {
-    if (branch->hasAttr(specialCaseName) && branch.elseBlock() &&
+    if (specialCaseAttr.isOn(branch) && branch.elseBlock() &&
         findBarriers(branch.thenBlock()) == findBarriers(branch.elseBlock()))
       branches.push_back(branch);
   });
@@ -80,7 +79,7 @@ void dropSpecialCases(RewriterBase &rewriter, scf::ForOp loop) {
 }
 
 bool isPipelined(scf::ForOp loop) {
-  auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+  auto schedule = scheduleAttr.get(loop);
   return schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer;
 }
 
@@ -180,8 +179,8 @@ private:
         copy->walk([&](scf::ForOp inner) {
           if (!isPipelined(inner))
             return;
-          inner->removeAttr(scheduleName);
-          inner->setAttr(rareName, rewriter.getUnitAttr());
+          scheduleAttr.remove(inner);
+          rareAttr.set(inner);
         });
         dropSpecialCases(rewriter, copy);
         continue;

@@ -15,7 +15,6 @@
 
 #include "passes/Tgpu/Map/ConvertedOperands.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Tgpu/Analysis/TileQueries.h"
 
@@ -71,5 +70,5 @@ SmallVector<tile::LoadOp> tgpu::getComputedLoads(tile::DotOp dot) {
 
 bool tgpu::isReadByColumns(tile::LoadOp load) {
   std::optional<ArrayRef<int64_t>> dims = load.getDims();
-  return load->hasAttr(copiedName) && dims && dims->size() == 2 && (*dims)[0] > (*dims)[1];
+  return copiedAttr.isOn(load) && dims && dims->size() == 2 && (*dims)[0] > (*dims)[1];
 }

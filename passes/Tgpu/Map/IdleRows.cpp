@@ -7,7 +7,6 @@
 
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Tgpu/Analysis/TileQueries.h"
-#include "passes/Tgpu/Map/TransposeTiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -25,7 +24,7 @@ public:
       : loop(loop), kernel(loop->getParentOfType<tile::KernelOp>()) {}
 
   bool run() {
-    follow(loop.getKeep(), hasTransposedKeep(loop) ? 1 : 0);
+    follow(loop.getKeep(), transposedKeepAttr.isOn(loop) ? 1 : 0);
     for (Value argument : loop.getRegionIterArgs())
       follow(argument, 0);
     for (Value result : loop.getResults())

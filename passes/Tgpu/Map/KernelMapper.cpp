@@ -441,8 +441,8 @@ LogicalResult KernelMapper::run() {
                             kernel.getArgOptionalAttr(), kernel.getGridNamesAttr(),
                             kernel.getGridAttr(), kernel.getConstraintsAttr(),
                             kernel.getArgDefaultsAttr(), kernel.getBindingsAttr(), IntegerAttr());
-  if (Attribute notes = kernel->getAttr(notesName))
-    mapped->setAttr(notesName, notes);
+  if (StringsAttr notes = notesAttr.get(kernel))
+    notesAttr.set(mapped, notes);
   entry = b.createBlock(&mapped.getBody());
   for (BlockArgument argument : kernel.getBody().getArguments())
     map.map(argument, entry->addArgument(argument.getType(), argument.getLoc()));

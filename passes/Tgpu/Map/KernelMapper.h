@@ -12,7 +12,6 @@
 #ifndef TILEWRIGHT_PASSES_TGPU_MAP_KERNELMAPPER_H
 #define TILEWRIGHT_PASSES_TGPU_MAP_KERNELMAPPER_H
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/Map/LayoutInference.h"
 #include "passes/Tgpu/Map/StartsInside.h"
 
@@ -148,7 +147,7 @@ private:
   template <typename AccessOp> void noteStart(AccessOp access, mlir::Operation *mapped) {
     auto part = access.getView().template getDefiningOp<tile::SubviewOp>();
     if (part && startsInside(part, access.getIndices(), access.getStaticIndices()))
-      mapped->setAttr(startsInsideName, b.getUnitAttr());
+      startsInsideAttr.set(mapped);
   }
 
   tile::KernelOp kernel;

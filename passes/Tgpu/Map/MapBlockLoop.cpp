@@ -6,13 +6,11 @@
 // (MapBlockMask.cpp) and executes only if the block holds a kept pair (a vote of the whole thread
 // block), as tile.for_blocks requires.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/MaskRanges.h"
 #include "passes/Tgpu/Analysis/BlockOrigin.h"
 #include "passes/Tgpu/Analysis/WrittenViews.h"
 #include "passes/Tgpu/Map/BlockLoop.h"
 #include "passes/Tgpu/Map/IdleRows.h"
-#include "passes/Tgpu/Map/TransposeTiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -52,7 +50,7 @@ SmallVector<Value> tgpu::cloneBody(OpBuilder &b, func::FuncOp function, ValueRan
 /// Whether the mask is a diagonal that crosses the rows where a block of columns begins (causal,
 /// with tiles no higher than blocks are wide). Then at most one block is partly kept.
 bool KernelMapper::endsAtBlock(func::FuncOp ranges, ValueRange operands, const BlockLoop &loop) {
-  auto shifts = ranges.getResultAttrOfType<DenseI64ArrayAttr>(MustEnd, rowEdgeName);
+  auto shifts = tile::rowEdgeAttr.getOfResult(ranges, MustEnd);
   auto isAligned = [&](Value value) { return isMultipleOf(value, loop.columnCount); };
   return shifts && loop.rowCount <= loop.columnCount && isAligned(loop.origin) &&
          isAligned(loop.start) && llvm::all_of(shifts.asArrayRef(), [&](int64_t shift) {
@@ -62,7 +60,7 @@ bool KernelMapper::endsAtBlock(func::FuncOp ranges, ValueRange operands, const B
 
 void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   auto shape = cast<RankedTensorType>(op.getKeep().getType()).getShape();
-  bool isTransposed = hasTransposedKeep(op);
+  bool isTransposed = transposedKeepAttr.isOn(op);
   loop.rowCount = shape[isTransposed ? 1 : 0];
   loop.columnCount = shape[isTransposed ? 0 : 1];
   loop.lower = map.lookup(op.getLower());
@@ -142,7 +140,7 @@ void KernelMapper::computeBounds(tile::ForBlocksOp op, BlockLoop &loop) {
   // full block. Then only the block cut by `upper` follows the full ones.
   loop.hasOneAfter = target.hasRoles() && op.getOrder() == tile::BlockOrder::Ascending &&
                      op.getRanges() && !op.getList() && mustBegin != loop.lower &&
-                     getRanges(op).getResultAttr(MustEnd, endsAtUpperName);
+                     tile::endsAtUpperAttr.getOfResult(getRanges(op), MustEnd);
   if (loop.hasOneAfter) {
     Value hasFull = arith::CmpIOp::create(b, CmpIPredicate::slt, mustBegin, mustEnd);
     Value both = arith::AndIOp::create(b, hasAllRows, hasFull);
@@ -231,11 +229,11 @@ LogicalResult KernelMapper::visitBlock(tile::ForBlocksOp op, const BlockLoop &lo
     return failure();
   // The mask of a full block keeps everything, so the masked body is valid for full blocks.
   for (Operation *user : isFull.getUsers()) {
-    user->setAttr(specialCaseName, b.getUnitAttr());
+    specialCaseAttr.set(user);
     if (loop.hasOneBefore)
-      user->setAttr(oneBeforeName, b.getUnitAttr());
+      oneBeforeAttr.set(user);
     if (loop.hasOneAfter)
-      user->setAttr(oneAfterName, b.getUnitAttr());
+      oneAfterAttr.set(user);
   }
   return success();
 }
@@ -292,7 +290,7 @@ LogicalResult KernelMapper::mapForBlocks(tile::ForBlocksOp op) {
   Value last, isDescending;
   if (op.getOrderCondition()) {
     // The iterations are those of the ascending loop; their numbers are mirrored.
-    entry->getParentOp()->setAttr(eitherOrderName, b.getUnitAttr());
+    eitherOrderAttr.set(entry->getParentOp());
     isDescending = map.lookup(op.getOrderCondition());
     Value sum = arith::AddIOp::create(b, first, end);
     last = arith::SubIOp::create(b, sum, one);

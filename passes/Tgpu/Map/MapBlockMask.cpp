@@ -7,7 +7,6 @@
 #include "passes/Tgpu/Analysis/RegisterLimits.h"
 #include "passes/Tgpu/Analysis/RegisterPressure.h"
 #include "passes/Tgpu/Map/BlockLoop.h"
-#include "passes/Tgpu/Map/TransposeTiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,7 +24,7 @@ static RankedTensorType getPositions(tile::ForBlocksOp op, Type flags) {
 }
 
 /// The dimensions of the mask along which positions of the fixed interval and of the block are.
-static int64_t getAgainstDim(tile::ForBlocksOp op) { return hasTransposedKeep(op) ? 1 : 0; }
+static int64_t getAgainstDim(tile::ForBlocksOp op) { return transposedKeepAttr.isOn(op) ? 1 : 0; }
 static int64_t getBlockDim(tile::ForBlocksOp op) { return 1 - getAgainstDim(op); }
 
 /// A mask with tight ranges keeps an interval of each row, given by the ranges of that row alone.

@@ -141,14 +141,14 @@ void KernelMapper::copyToShared(tile::LoadOp op, SharedType type) {
                           op.getStaticIndicesAttr(), dims, buffer);
   noteStart(op, copy);
   if (isReadOnce(op))
-    copy->setAttr(readOnceName, b.getUnitAttr());
+    readOnceAttr.set(copy);
   CopyCommitOp::create(b);
   copiesPending = writesShared = true;
   inShared[{op, type}] = buffer;
 }
 
 bool KernelMapper::isReadFromBuffer(tile::LoadOp load) {
-  if (load->hasAttr(copiedName))
+  if (copiedAttr.isOn(load))
     return true;
   // A single load without a tensor map would prevent all copies by TMA.
   if (getViewRoot(load.getView()).getDefiningOp<tile::CapturedOp>())
@@ -174,7 +174,7 @@ static LogicalResult verifyPagedLoad(tile::LoadOp op) {
   bool isOperand = op.getPad() == nullptr && llvm::all_of(op->getUses(), [](OpOperand &use) {
                      return isa<tile::DotOp>(use.getOwner()) && use.getOperandNumber() < 2;
                    });
-  if (isOperand || op->hasAttr(copiedName))
+  if (isOperand || copiedAttr.isOn(op))
     return success();
   InFlightDiagnostic diagnostic =
       op.emitOpError("on a GPU, a tile of rows in pages must be an operand of products only, "
@@ -188,7 +188,7 @@ LogicalResult KernelMapper::mapLoad(tile::LoadOp op) {
   if (failed(verifyPagedLoad(op)))
     return failure();
   bool isCopied = copiedAhead.contains(op);
-  if (isReadFromBuffer(op) && (isCopied || op->hasAttr(copiedName))) {
+  if (isReadFromBuffer(op) && (isCopied || copiedAttr.isOn(op))) {
     if (!isCopied)
       copyToShared(op, getReadBuffer(op));
     waitForCopies();

@@ -7,7 +7,6 @@
 
 #include "base/Target/Target.h"
 #include "dialect/Tgpu/MatrixShape.h"
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/FirstUser.h"
 #include "passes/Tgpu/Analysis/Notes.h"
 #include "passes/Tgpu/Analysis/WrittenViews.h"
@@ -256,7 +255,7 @@ void tgpu::copyConvertedOperands(tile::KernelOp kernel, const Target &target) {
     // Without wgmma, nothing is gained but rows in pages, which only copies find.
     if (!target.has(Feature::Wgmma) && !load.getView().getDefiningOp<tile::PagedOp>())
       continue;
-    load->setAttr(copiedName, UnitAttr::get(kernel.getContext()));
+    copiedAttr.set(load);
     moveBehindProduct(load, op);
     if (target.has(Feature::Wgmma) && isTransposedA(op.getResult()))
       turn(load, op.getResult());
@@ -266,7 +265,7 @@ void tgpu::copyConvertedOperands(tile::KernelOp kernel, const Target &target) {
       for (tile::LoadOp load : getComputedLoads(dot))
         if (LayoutInference::isOfWgmma(tile::getElementType(dot.getLhs().getType())) &&
             tgpu::isStaged(load) && load->getParentOfType<LoopLikeOpInterface>())
-          load->setAttr(copiedName, UnitAttr::get(load.getContext()));
+          copiedAttr.set(load);
     });
 }
 
@@ -311,6 +310,6 @@ void tgpu::copyRowsOfIterations(tile::KernelOp kernel, const Target &target) {
       return;
     for (auto load : loop.getBody()->getOps<tile::LoadOp>())
       if (tgpu::isStaged(load) && isWholeRow(kernel, load) && !written.contains(load.getView()))
-        load->setAttr(copiedName, UnitAttr::get(kernel.getContext()));
+        copiedAttr.set(load);
   });
 }

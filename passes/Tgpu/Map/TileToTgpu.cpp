@@ -3,7 +3,6 @@
 //
 // tile-to-tgpu: converts every bound tile.kernel of the module to a tgpu.kernel.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Map/ChooseWarps.h"
 #include "passes/Tgpu/Map/ConvertedOperands.h"
@@ -62,7 +61,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
         return signalPassFailure();
       tgpu::widenProducts(kernel, *machine, warps);
       tgpu::roundInnerExtents(kernel);
-      if (hasWgmma && kernel->hasAttr(tgpu::transposeFewRowsName))
+      if (hasWgmma && tgpu::transposeFewRowsAttr.isOn(kernel))
         tgpu::transposeTilesOfFewRows(kernel);
       tgpu::copyConvertedOperands(kernel, *machine);
       tgpu::copyRowsOfIterations(kernel, *machine);

@@ -9,7 +9,6 @@
 #include "passes/Tgpu/Map/TransposeTiles.h"
 
 #include "dialect/Tgpu/MatrixShape.h"
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Tgpu/Analysis/TileQueries.h"
 
@@ -281,7 +280,7 @@ private:
       rewriteYield(op->getRegion(0).front().getTerminator(), op->getResults());
       if (auto blocks = dyn_cast<tile::ForBlocksOp>(op);
           blocks && turned.contains(blocks.getKeep()) && isDefinedTransposed(blocks.getKeep()))
-        blocks->setAttr(transposedKeepName, b.getUnitAttr());
+        transposedKeepAttr.set(blocks);
     } else if (auto branch = dyn_cast<scf::IfOp>(op); branch && branch->getNumResults() > 0) {
       rewriteYield(branch.thenYield(), branch.getResults());
       rewriteYield(branch.elseYield(), branch.getResults());
@@ -310,5 +309,3 @@ private:
 } // namespace
 
 bool tgpu::transposeTilesOfFewRows(tile::KernelOp kernel) { return TileTransposer(kernel).run(); }
-
-bool tgpu::hasTransposedKeep(tile::ForBlocksOp loop) { return loop->hasAttr(transposedKeepName); }

@@ -14,7 +14,7 @@ namespace tilewright::tgpu {
 /// rows and at least 64 columns, C^T = B^T A^T takes their place, and every tile that meets C in
 /// elementwise operations, loops and branches is transposed with it: reductions and expansions
 /// change their dimension, loads and stores the order of theirs, and masks of block loops are
-/// marked with `transposedKeepName`. Where an operation needs the tile as it was, tile.transpose
+/// marked with `transposedKeepAttr`. Where an operation needs the tile as it was, tile.transpose
 /// precedes it. Returns whether it did so; a kernel with other products stays as it is.
 bool transposeTilesOfFewRows(tile::KernelOp kernel);
 
@@ -24,9 +24,6 @@ RankedTensorType getTransposed(Type type);
 /// The `dims` of a load or store of a matrix, with the two exchanged; null for the last two of the
 /// view in order.
 DenseI64ArrayAttr swapDims(std::optional<ArrayRef<int64_t>> dims, Value view);
-
-/// Whether the mask of the loop is held transposed: [positions of the block, fixed positions].
-bool hasTransposedKeep(tile::ForBlocksOp loop);
 
 } // namespace tilewright::tgpu
 

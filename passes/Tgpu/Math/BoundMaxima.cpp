@@ -6,7 +6,6 @@
 
 #include "passes/Passes.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tgpu/Tgpu.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -167,7 +166,7 @@ struct TgpuBoundMaxima : tilewright::impl::TgpuBoundMaximaBase<TgpuBoundMaxima> 
     }
     getOperation()->walk([&](tile::ReduceOp reduce) {
       if (isOfIntegers(reduce))
-        reduce->setAttr(asIntegersName, UnitAttr::get(reduce.getContext()));
+        asIntegersAttr.set(reduce);
     });
   }
 };

@@ -5,7 +5,6 @@
 
 #include "passes/Passes.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tgpu/Tgpu.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -58,7 +57,7 @@ struct TgpuSkipOnes : tilewright::impl::TgpuSkipOnesBase<TgpuSkipOnes> {
         if (!expand || !isCarriedTile(sum) || !isOftenOne(expand.getSource()))
           continue;
         product->setOperands({sum, factors});
-        product->setAttr(skipOnesName, UnitAttr::get(&getContext()));
+        skipOnesAttr.set(product);
         break;
       }
     });

@@ -38,7 +38,6 @@
 // leave through ring slots that the copy role lends (tgpu.lend_slot), and that are returned when
 // the copies have read them.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/LoopChain.h"
 #include "passes/Tgpu/Memory/StageSums.h"
@@ -63,7 +62,7 @@ namespace {
 struct TgpuStageStoresPass : tilewright::impl::TgpuStageStoresBase<TgpuStageStoresPass> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
-      auto schedule = kernel->getAttrOfType<RoleScheduleAttr>(roleScheduleName);
+      auto schedule = roleScheduleAttr.get(kernel);
       if (!schedule)
         continue;
       for (auto roles : kernel.getBody().getOps<RolesOp>())
@@ -136,7 +135,7 @@ private:
   /// buffer.
   static bool areStagedAtOnce(Block *block, ArrayRef<std::pair<StoreOp, StorePieces>> stores) {
     auto loop = dyn_cast<scf::ForOp>(block->getParentOp());
-    return loop && loop->hasAttr(scheduleName) && !block->getOps<WgmmaOp>().empty() &&
+    return loop && scheduleAttr.isOn(loop) && !block->getOps<WgmmaOp>().empty() &&
            llvm::all_of(stores,
                         [](const auto &each) { return each.second.buffers == each.second.count; });
   }

@@ -16,7 +16,6 @@
 
 #include "passes/Tgpu/Plan/PlanRoles.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/Analysis/LoopChain.h"
 #include "passes/Tgpu/Analysis/RegisterLimits.h"
 #include "passes/Tgpu/Analysis/RegisterPressure.h"
@@ -110,9 +109,8 @@ Readers getReaders(const CopyGroup &group) {
 
 void setSlots(const CopyGroup &group, int64_t slots) {
   for (CopyAsyncOp copy : group.copies)
-    if (!copy->hasAttr(ringStagesName)) // set by the author
-      copy->setAttr(ringStagesName,
-                    IntegerAttr::get(IntegerType::get(copy.getContext(), 64), slots));
+    if (!ringStagesAttr.isOn(copy)) // set by the author
+      ringStagesAttr.set(copy, slots);
 }
 
 /// If rings of two slots do not fit, gives buffers that only early products read one slot. Adds
@@ -204,7 +202,7 @@ void lendSlots(KernelOp kernel, const RoleSlice &slice) {
     int64_t count = 0;
     for (; count < pieces->count && group != slice.groups.end(); ++group) {
       CopyAsyncOp copy = group->copies.front();
-      auto slots = copy->getAttrOfType<IntegerAttr>(ringStagesName);
+      auto slots = ringStagesAttr.get(copy);
       if (!group->getLoop() || (slots && slots.getInt() < 2))
         continue;
       int64_t held = pieces->getCountIn(cast<SharedType>(copy.getBuffer().getType()));
@@ -218,7 +216,7 @@ void lendSlots(KernelOp kernel, const RoleSlice &slice) {
   }
   for (const CopyGroup &lender : lenders)
     for (CopyAsyncOp copy : lender.copies)
-      copy->setAttr(lendSlotName, UnitAttr::get(kernel.getContext()));
+      lendSlotAttr.set(copy);
 }
 
 /// Whether copies access parts of views, which begin and end at any element.
@@ -272,10 +270,8 @@ int64_t getHandoverSlots(const ComputeSplit &split, int64_t room) {
 }
 
 void setHandoverSlots(const ComputeSplit &split, int64_t slots) {
-  for (const ComputeSplit::Handover &handover : split.handovers) {
-    Operation *op = handover.values.front().getDefiningOp();
-    op->setAttr(ringStagesName, IntegerAttr::get(IntegerType::get(op->getContext(), 64), slots));
-  }
+  for (const ComputeSplit::Handover &handover : split.handovers)
+    ringStagesAttr.set(handover.values.front().getDefiningOp(), slots);
 }
 
 /// The values of a RoleScheduleAttr.
@@ -399,7 +395,7 @@ void RolePlanner::planTiles() {
 
 void RolePlanner::planSplit() {
   wantedRoles = overrides.computeRoles;
-  if (auto own = kernel->getAttrOfType<RoleScheduleAttr>(roleScheduleName))
+  if (auto own = roleScheduleAttr.get(kernel))
     wantedRoles = own.getComputeRoles();
   if (wantedRoles.value_or(2) > 1)
     split = findSplit(kernel, slice, /*must=*/wantedRoles.has_value());
@@ -551,8 +547,8 @@ FailureOr<bool> RolePlanner::write() {
   if (values.group > 0 && values.storeBuffers == 0 && memory.perScratch == 0 && !split &&
       overrides.lend.value_or(1) != 0)
     lendSlots(kernel, slice);
-  if (!kernel->hasAttr(roleScheduleName)) // set by the author
-    kernel->setAttr(roleScheduleName, schedule);
+  if (!roleScheduleAttr.isOn(kernel)) // set by the author
+    roleScheduleAttr.set(kernel, schedule);
   // An iteration with barriers cannot overlap with the next one, but it can issue the next one's
   // first product, unless warps exchange values computed from products: the more products are in
   // flight, the later the product that a warp waits for ends, and all warps wait for that warp.
@@ -572,9 +568,8 @@ FailureOr<bool> RolePlanner::write() {
     if (turns == 2 && inFlight != 0)
       return kernel.emitError() << "schedule: turns=2 requires in_flight=0, but got in_flight="
                                 << inFlight;
-    if (!loop->hasAttr(scheduleName))
-      loop->setAttr(scheduleName, ScheduleAttr::get(kernel.getContext(), Skeleton::ProducerConsumer,
-                                                    stages, inFlight, turns));
+    if (!scheduleAttr.isOn(loop))
+      scheduleAttr.set(loop, Skeleton::ProducerConsumer, stages, inFlight, turns);
   }
   return true;
 }

@@ -10,7 +10,6 @@
 //   registers   a buffer that is invariant in a loop is read once before it if the registers that
 //               are live in the loop leave room for it
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/Notes.h"
 #include "passes/Tgpu/Analysis/RegisterLimits.h"
@@ -68,7 +67,7 @@ struct TgpuPlanSchedulePass : tilewright::impl::TgpuPlanScheduleBase<TgpuPlanSch
 private:
   static bool hasMultistage(KernelOp kernel) {
     WalkResult found = kernel.walk([](scf::ForOp loop) {
-      auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName);
+      auto schedule = scheduleAttr.get(loop);
       return schedule && schedule.getSkeleton() == Skeleton::Multistage ? WalkResult::interrupt()
                                                                         : WalkResult::advance();
     });
@@ -101,9 +100,8 @@ private:
     Refusal refusal = findRefusal(kernel, [&] {
       (void)planRoles(kernel, overrides, /*must=*/true); // is rejected as before
     });
-    kernel->setAttr(noRolesName, StringAttr::get(kernel.getContext(), refusal.why));
-    kernel->setAttr(noRolesPlaceName,
-                    StringAttr::get(kernel.getContext(), describePlace(refusal.location)));
+    noRolesAttr.set(kernel, refusal.why);
+    noRolesPlaceAttr.set(kernel, describePlace(refusal.location));
     remark::missed(refusal.location, remark::RemarkOpts::name("no-roles")
                                          .category("tgpu-plan-schedule")
                                          .function(kernel.getSymName()))
@@ -196,7 +194,7 @@ private:
       int64_t copies = slice.buffers.contains(buffer) ? stages : 1;
       for (Operation *user : buffer.getUsers())
         if (auto loop = dyn_cast<scf::ForOp>(user->getParentOp()); loop && isa<CopyAsyncOp>(user))
-          if (auto schedule = loop->getAttrOfType<ScheduleAttr>(scheduleName))
+          if (auto schedule = scheduleAttr.get(loop))
             copies = std::max(copies, schedule.getStages());
       auto type = cast<SharedType>(buffer.getType());
       bytes += copies * llvm::alignTo(getBytes(type), getAlignment(type));
@@ -205,7 +203,7 @@ private:
   }
 
   void planLoop(KernelOp kernel, scf::ForOp loop, const ScheduleOverrides &overrides) {
-    if (loop->hasAttr(scheduleName)) // set by the author
+    if (scheduleAttr.isOn(loop)) // set by the author
       return;
     FailureOr<CopySlice> slice = CopySlice::get(loop, /*explain=*/false);
     if (failed(slice)) {
@@ -242,8 +240,7 @@ private:
       skeleton = Skeleton::Synchronous;
     if (skeleton == Skeleton::Synchronous)
       stages = 1;
-    loop->setAttr(scheduleName, ScheduleAttr::get(loop.getContext(), skeleton, stages,
-                                                  overrides.inFlight.value_or(0), /*turns=*/0));
+    scheduleAttr.set(loop, skeleton, stages, overrides.inFlight.value_or(0), /*turns=*/0);
   }
 
   /// Marks reads of loop-invariant buffers to be kept in registers, as long as registers are left.
@@ -253,7 +250,7 @@ private:
     int64_t room = RegisterLimits::forKeeping - model.getPressure(*loop.getBody());
     llvm::DenseMap<std::pair<Value, Type>, bool> decided;
     loop->walk([&](ReadOp read) {
-      if (read->hasAttr(keepName) || !isUnchangedIn(loop, read.getBuffer()))
+      if (keepInRegistersAttr.isOn(read) || !isUnchangedIn(loop, read.getBuffer()))
         return;
       auto [it, isNew] = decided.try_emplace({read.getBuffer(), read.getType()}, false);
       if (isNew) {
@@ -263,7 +260,7 @@ private:
           room -= registers;
       }
       if (it->second)
-        read->setAttr(keepName, UnitAttr::get(read.getContext()));
+        keepInRegistersAttr.set(read);
     });
   }
 };

@@ -5,8 +5,6 @@
 
 #include "passes/Tgpu/Plan/ScheduleKeys.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
-
 using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;

@@ -12,6 +12,11 @@
 
 namespace tilewright::tgpu {
 
+/// Whether captures are copied through shared memory (tile-copy-captures).
+inline constexpr llvm::StringLiteral copyCapturesKey = "copy_captures";
+/// Whether warps skip products with factors that are one (tgpu-skip-ones).
+inline constexpr llvm::StringLiteral skipOnesKey = "skip_ones";
+
 /// The values that an author fixed; none if tgpu-plan-schedule decides.
 struct ScheduleOverrides {
   std::optional<Skeleton> skeleton;

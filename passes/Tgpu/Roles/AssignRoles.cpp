@@ -26,7 +26,6 @@
 //
 // Each ring has a counter of its uses, which all enclosing loops carry, across tiles.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/RegisterLimits.h"
 #include "passes/Tgpu/Roles/RoleWriter.h"
@@ -45,7 +44,7 @@ namespace {
 struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRolesPass> {
   void runOnOperation() override {
     for (auto kernel : llvm::to_vector(getOperation().getOps<KernelOp>())) {
-      auto schedule = kernel->getAttrOfType<RoleScheduleAttr>(roleScheduleName);
+      auto schedule = roleScheduleAttr.get(kernel);
       if (!schedule || !kernel.getBody().getOps<RolesOp>().empty())
         continue;
       FailureOr<RoleSlice> slice = RoleSlice::get(kernel, /*explain=*/true);
@@ -118,21 +117,19 @@ private:
     for (const CopyGroup &group : slice.groups) {
       CopyAsyncOp first = group.copies.front();
       for (CopyAsyncOp copy : group.copies) {
-        Attribute slots = copy->getAttr(ringStagesName);
-        auto number = dyn_cast_or_null<IntegerAttr>(slots);
-        bool isKnown = number && number.getType().isSignlessInteger(64);
-        if (slots && (!isKnown || number.getInt() < 1 || number.getInt() > mostSlots))
+        I64Attr slots = ringStagesAttr.get(copy), ofFirst = ringStagesAttr.get(first);
+        if (slots && (slots.getInt() < 1 || slots.getInt() > mostSlots))
           return copy.emitOpError() << "needs an i64 from 1 to " << mostSlots << " as "
-                                    << ringStagesName << ", but got " << slots;
-        if (slots == first->getAttr(ringStagesName))
+                                    << ringStagesAttr.name << ", but got " << slots;
+        if (slots == ofFirst)
           continue;
         InFlightDiagnostic error = copy.emitOpError();
-        auto textOf = [](Attribute slots) {
-          return slots ? std::to_string(cast<IntegerAttr>(slots).getInt()) : std::string("none");
+        auto textOf = [](I64Attr slots) {
+          return slots ? std::to_string(slots.getInt()) : std::string("none");
         };
-        error << "needs the same " << ringStagesName
+        error << "needs the same " << ringStagesAttr.name
               << " as the other copies that arrive at its barrier, but got " << textOf(slots)
-              << " and " << textOf(first->getAttr(ringStagesName));
+              << " and " << textOf(ofFirst);
         error.attachNote(first.getLoc()) << "one of them";
         return error;
       }

@@ -5,7 +5,6 @@
 
 #include "passes/Tgpu/Roles/RoleWriter.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -215,8 +214,8 @@ void RoleWriter::writeCopy(CopyAsyncOp copy) {
                                   view.begin ? map.lookup(view.begin) : Value(),
                                   view.size ? map.lookup(view.size) : Value(), pages,
                                   getSlot(i, position), channel.full, uses[i]);
-    if (copy->hasAttr(readOnceName))
-      load->setAttr(readOnceName, b.getUnitAttr());
+    if (readOnceAttr.isOn(copy))
+      readOnceAttr.set(load);
     if (position + 1 == channel.group->copies.size())
       uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
   }
@@ -379,7 +378,7 @@ void RoleWriter::writeIf(scf::IfOp branch) {
   bool isCovered = llvm::all_of(channels, [&](const Channel &channel) {
     return !isUsedIn(channel, branch.getThenRegion()) || isUsedIn(channel, branch.getElseRegion());
   });
-  if (computes() ? hasEqualSides(branch) : branch->hasAttr(specialCaseName) && isCovered) {
+  if (computes() ? hasEqualSides(branch) : specialCaseAttr.isOn(branch) && isCovered) {
     writeBlock(*branch.elseBlock());
     for (auto [result, yielded] :
          llvm::zip_equal(branch.getResults(), branch.elseYield().getOperands()))

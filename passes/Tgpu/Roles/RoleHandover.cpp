@@ -10,7 +10,6 @@
 // Threads write and read these slots, neither TMA nor products do, so barriers suffice: there is no
 // fence.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/Roles/RoleWriter.h"
 
 using namespace mlir;
@@ -22,8 +21,7 @@ void RoleWriter::makeChannel(const ComputeSplit::Handover &handover) {
   channel.handover = &handover;
   int64_t stages = ComputeSplit::stages;
   Operation *op = handover.values.front().getDefiningOp();
-  if (auto own = dyn_cast_or_null<IntegerAttr>(op->removeAttr(ringStagesName));
-      own && own.getInt() == 1)
+  if (auto own = ringStagesAttr.remove(op); own && own.getInt() == 1)
     stages = 1;
   channel.rings.push_back(makeRing(handover.slot, stages));
   channel.full = makeBarriers(stages, old.getWarps());

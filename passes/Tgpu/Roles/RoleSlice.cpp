@@ -6,7 +6,6 @@
 #include "passes/Tgpu/Roles/RoleSlice.h"
 #include "base/Abi/TensorMapRank.h"
 #include "base/Layout/SharedLayout.h"
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tile/Origin.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 #include "passes/Tgpu/Analysis/WrittenViews.h"
@@ -157,7 +156,7 @@ TensorMapType tgpu::getTensorMap(KernelOp kernel, Operation *access, Value view,
         why,
         "rows run along the first of " + Twine(rank) +
             " dimensions of a part by tile.subview; add a dimension of one element before them");
-  if (part && !access->hasAttr(startsInsideName))
+  if (part && !startsInsideAttr.isOn(access))
     return noMap(why, "it may begin before the part of its view by tile.subview; use indices that "
                       "are products and sums of numbers of the grid and of positive constants");
   int64_t elementBytes = getElementBits(buffer.getElementType()) / 8;
@@ -201,7 +200,7 @@ scf::ForOp tgpu::getScratchLoop(AllocOp alloc) {
     isWritten |= isa<WriteSharedOp>(user);
     for (Operation *op = user->getParentOp(); op != loop; op = op->getParentOp()) {
       auto branch = dyn_cast<scf::IfOp>(op);
-      if (!branch || !(branch->hasAttr(specialCaseName) || isVote(branch.getCondition())))
+      if (!branch || !(specialCaseAttr.isOn(branch) || isVote(branch.getCondition())))
         return {};
     }
   }

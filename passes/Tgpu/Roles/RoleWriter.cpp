@@ -5,7 +5,6 @@
 
 #include "passes/Tgpu/Roles/RoleWriter.h"
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "passes/Tgpu/Analysis/BlockOrigin.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 #include "passes/Tgpu/Roles/GridIds.h"
@@ -87,7 +86,7 @@ void RoleWriter::run() {
       // With ordered additions, complete sums are taken group by group, and the shortest tiles may
       // come first, unless the last tiles have another order.
       using Last = TileOrder::Last;
-      Last ordered = old->hasAttr(eitherOrderName) ? Last::TwoRounds : Last::NoneUnlessFew;
+      Last ordered = eitherOrderAttr.isOn(old) ? Last::TwoRounds : Last::NoneUnlessFew;
       if (varies)
         order->uniteLastTiles(blocks, slice.isOrdered() ? ordered : Last::TwoGroups);
     }
@@ -132,7 +131,7 @@ void RoleWriter::makeKernel() {
 void RoleWriter::makeScratch() {
   for (auto alloc : old.getBody().getOps<AllocOp>()) {
     scf::ForOp loop = getScratchLoop(alloc);
-    if (!loop || !loop->hasAttr(scheduleName))
+    if (!loop || !scheduleAttr.isOn(loop))
       continue;
     auto type = cast<SharedType>(alloc.getBuffer().getType());
     map.lookup(alloc.getBuffer()).getDefiningOp()->erase();
@@ -223,9 +222,9 @@ Value RoleWriter::makeBarriers(int64_t stages, int64_t arrivals) {
 
 void RoleWriter::makeChannel(const CopyGroup &group) {
   scf::ForOp loop = group.getLoop();
-  auto planned = loop ? loop->getAttrOfType<ScheduleAttr>(scheduleName) : ScheduleAttr();
+  auto planned = loop ? scheduleAttr.get(loop) : ScheduleAttr();
   int64_t stages = planned ? planned.getStages() : isPersistent() ? schedule.getTileStages() : 1;
-  if (auto own = group.copies.front()->getAttrOfType<IntegerAttr>(ringStagesName))
+  if (auto own = ringStagesAttr.get(group.copies.front()))
     stages = own.getInt();
   Channel channel;
   channel.group = &group;
@@ -245,8 +244,7 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
   // Buffers that are copied once and for one tile are never overwritten.
   if (loop || isPersistent())
     channel.empty = makeBarriers(stages, readers * old.getWarps());
-  channel.lends =
-      loop && isPersistent() && !slice.split && group.copies.front()->hasAttr(lendSlotName);
+  channel.lends = loop && isPersistent() && !slice.split && lendSlotAttr.isOn(group.copies.front());
   channels.push_back(std::move(channel));
 }
 

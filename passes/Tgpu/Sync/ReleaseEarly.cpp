@@ -9,7 +9,6 @@
 // up, and into both branches of a condition, to the last operation that reads the slot, but never
 // into a loop.
 
-#include "dialect/Tgpu/ScheduleNames.h"
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Passes.h"
 
@@ -118,8 +117,8 @@ struct TgpuReleaseEarlyPass : tilewright::impl::TgpuReleaseEarlyBase<TgpuRelease
       // Do not change the order of an iteration that has been ordered. One whose products go in
       // turn was not, and others wait for its slots.
       auto loop = dyn_cast<scf::ForOp>(arrive->getParentOp());
-      auto schedule = loop ? loop->getAttrOfType<ScheduleAttr>(scheduleName) : ScheduleAttr();
-      bool isOfRound = loop && (loop->hasAttr(rareName) || (schedule && schedule.getTurns() != 2));
+      auto schedule = loop ? scheduleAttr.get(loop) : ScheduleAttr();
+      bool isOfRound = loop && (rareAttr.isOn(loop) || (schedule && schedule.getTurns() != 2));
       Buffers buffers = getGuarded(arrive.getBarriers());
       if (!isOfRound && !buffers.empty())
         moveUp(arrive, buffers);
