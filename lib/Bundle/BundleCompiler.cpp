@@ -433,10 +433,10 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
     return error;
   bundle.manifest.kernels.swap(compiler.getManifest().kernels);
   bundle.manifest.programs.swap(compiler.getManifest().programs);
-  Result<std::string> bytes = bundle.bytes(); // calls finalize
-  if (bytes)
+  Status status = bundle.check();
+  if (status)
     return llvm::Error::success();
   bundle.manifest.kernels.swap(compiler.getManifest().kernels);
   bundle.manifest.programs.swap(compiler.getManifest().programs);
-  return toError(bytes.status());
+  return toError(status);
 }
