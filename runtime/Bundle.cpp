@@ -280,9 +280,13 @@ size_t BundleWriter::addBlob(std::string blob) {
   return blobs.size() - 1;
 }
 
-Result<std::string> BundleWriter::bytes() const {
+Status BundleWriter::check() const {
   Manifest checked = manifest; // finalize modifies it
-  if (Status status = checked.finalize(blobs.size()); !status)
+  return checked.finalize(blobs.size());
+}
+
+Result<std::string> BundleWriter::bytes() const {
+  if (Status status = check(); !status)
     return status;
   std::string text = manifest.toJson().write();
   std::string body;

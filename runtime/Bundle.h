@@ -56,6 +56,8 @@ public:
   size_t addCubin(std::string cubin) { return addBlob(std::move(cubin)); }
 
   /// Fails if a reader would fail.
+  Status check() const;
+  /// The file, unless the check fails.
   Result<std::string> bytes() const;
   /// Writes a temporary file in the folder of `path` and renames it.
   Status write(const std::string &path) const;

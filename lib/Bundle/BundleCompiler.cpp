@@ -362,10 +362,10 @@ llvm::Error PartsCompiler::addSmall(Part &part) {
 }
 
 void PartsCompiler::makeCode(const Entry &entry) {
-  std::vector<KernelJob *> list;
+  std::vector<KernelJob *> list, none;
   for (const auto &job : entry.jobs)
     list.push_back(job.get());
-  jobs.makeCode(list, scope.assemble, scope.preferredOnly);
+  jobs.makeCode(scope.assemble ? list : none, scope.assemble ? none : list, scope.preferredOnly);
 }
 
 llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
@@ -385,7 +385,7 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
   jobs.map();
 
   std::vector<Part *> kept;
-  std::vector<KernelJob *> preferred, others;
+  std::vector<KernelJob *> assembled, others;
   for (Part &part : parts) {
     bool isLeftOut = false;
     if (llvm::Error error = check(part, kept, isLeftOut))
@@ -393,7 +393,9 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
     if (isLeftOut)
       continue;
     kept.push_back(&part);
-    std::vector<KernelJob *> &wanted = part.source->isForOtherViews ? others : preferred;
+    // The devices for which the bundle is made would not take a cubin for the other target.
+    bool assemble = scope.assemble && !part.source->isForOtherViews;
+    std::vector<KernelJob *> &wanted = assemble ? assembled : others;
     // Together with the others, so that no core waits.
     if (!part.source->isForOtherViews)
       part.smallForm = findSmall(part, 0).value_or(0);
@@ -404,9 +406,7 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
       for (const auto &job : part.small->jobs)
         wanted.push_back(job.get());
   }
-  jobs.makeCode(preferred, scope.assemble, scope.preferredOnly);
-  // The devices for which the bundle is made would not take a cubin for the other target.
-  jobs.makeCode(others, /*assemble=*/false, scope.preferredOnly);
+  jobs.makeCode(assembled, others, scope.preferredOnly);
   for (Part *part : kept)
     for (Entry &entry : part->entries) {
       if (llvm::Error error = finish(entry))
@@ -433,10 +433,10 @@ llvm::Error tilewright::addToBundle(runtime::BundleWriter &bundle, ArrayRef<Bund
     return error;
   bundle.manifest.kernels.swap(compiler.getManifest().kernels);
   bundle.manifest.programs.swap(compiler.getManifest().programs);
-  Result<std::string> bytes = bundle.bytes(); // calls finalize
-  if (bytes)
+  Status status = bundle.check();
+  if (status)
     return llvm::Error::success();
   bundle.manifest.kernels.swap(compiler.getManifest().kernels);
   bundle.manifest.programs.swap(compiler.getManifest().programs);
-  return toError(bytes.status());
+  return toError(status);
 }

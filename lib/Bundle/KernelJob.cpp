@@ -269,16 +269,22 @@ void JobList::map() {
   pending.clear();
 }
 
-void JobList::makeCode(llvm::ArrayRef<KernelJob *> jobs, bool assemble, bool preferredOnly) {
+void JobList::makeCode(llvm::ArrayRef<KernelJob *> assembled, llvm::ArrayRef<KernelJob *> others,
+                       bool preferredOnly) {
   struct Task {
-    size_t size;
     KernelJob *job;
     CodeUnit *unit;
+    bool assemble;
+    size_t cost;
     std::vector<CodeUnit *> equal;
   };
   std::vector<Task> tasks;
   llvm::StringMap<size_t> numbers; // of tasks
-  for (KernelJob *job : llvm::SetVector<KernelJob *>(jobs.begin(), jobs.end())) {
+  llvm::SetVector<KernelJob *> jobs(assembled.begin(), assembled.end());
+  size_t numAssembled = jobs.size();
+  jobs.insert(others.begin(), others.end());
+  for (auto [number, job] : llvm::enumerate(jobs)) {
+    bool assemble = number < numAssembled;
     if (preferredOnly && job->units.size() > 1)
       job->units.resize(1);
     std::string text;
@@ -287,23 +293,24 @@ void JobList::makeCode(llvm::ArrayRef<KernelJob *> jobs, bool assemble, bool pre
         continue;
       if (text.empty())
         text = job->describeCode();
-      std::string key = std::to_string(static_cast<int>(unit.forms)) + text;
-      auto [number, isNew] = numbers.try_emplace(key, tasks.size());
-      if (isNew)
-        tasks.push_back({text.size(), job, &unit, {}});
-      else
-        tasks[number->second].equal.push_back(&unit);
+      std::string key =
+          std::to_string(assemble) + std::to_string(static_cast<int>(unit.forms)) + text;
+      auto [place, isNew] = numbers.try_emplace(key, tasks.size());
+      if (!isNew) {
+        tasks[place->second].equal.push_back(&unit);
+        continue;
+      }
+      // In addition to code for aligned views, that for any views is about half as long
+      // (tgpu-join-segments). ptxas takes about as long as the rest.
+      bool isShort = job->units.size() > 1 && unit.forms == tgpu::CodeForms::General;
+      size_t cost = text.size() * (assemble ? 2 : 1) / (isShort ? 2 : 1);
+      tasks.push_back({job, &unit, assemble, cost, {}});
     }
   }
-  // As in map(). In addition to code for aligned views, that for any views is about half as long
-  // (tgpu-join-segments).
-  auto cost = [](const Task &task) {
-    bool isShort = task.job->units.size() > 1 && task.unit->forms == tgpu::CodeForms::General;
-    return isShort ? task.size / 2 : task.size;
-  };
-  llvm::stable_sort(tasks, [&](const Task &a, const Task &b) { return cost(a) > cost(b); });
+  // As in map().
+  llvm::stable_sort(tasks, [](const Task &a, const Task &b) { return a.cost > b.cost; });
   runAll(pool, tasks.size(), [&](size_t i) {
-    tasks[i].job->makeCode(*tasks[i].unit, assemble);
+    tasks[i].job->makeCode(*tasks[i].unit, tasks[i].assemble);
     for (CodeUnit *other : tasks[i].equal)
       other->takeCode(*tasks[i].unit);
   });

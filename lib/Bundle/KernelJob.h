@@ -88,9 +88,10 @@ public:
                                  const GpuOptions &gpu, const std::string &ptx = "");
   /// Maps all jobs that are not mapped yet.
   void map();
-  /// Makes the code of these jobs, as far as it does not exist yet. With `preferredOnly`, only of
-  /// the first unit of each; the others are removed.
-  void makeCode(llvm::ArrayRef<KernelJob *> jobs, bool assemble, bool preferredOnly);
+  /// Makes the code of these jobs, as far as it does not exist yet, with a cubin for those of
+  /// `assembled`. With `preferredOnly`, only of the first unit of each; the others are removed.
+  void makeCode(llvm::ArrayRef<KernelJob *> assembled, llvm::ArrayRef<KernelJob *> others,
+                bool preferredOnly);
 
 private:
   llvm::ThreadPoolInterface *pool;

@@ -61,6 +61,12 @@ static LogicalResult checkSchedule(ModuleOp module, const GpuOptions &options) {
   return success();
 }
 
+/// The module is verified after the last pass, by the caller, and after each of them only where
+/// one that fails is looked for.
+static void verifyOnce(PassManager &manager) {
+  manager.enableVerifier(isDumping() || wantsCrashReproducer());
+}
+
 static LogicalResult runMapping(ModuleOp module, const GpuOptions &options) {
   PassManager manager(module.getContext(), ModuleOp::getOperationName());
   dumpPasses(manager);
@@ -78,7 +84,8 @@ static LogicalResult runMapping(ModuleOp module, const GpuOptions &options) {
   if (failed(checkSchedule(module, options)))
     return failure();
   buildGpuPipeline(manager, options);
-  return manager.run(module);
+  verifyOnce(manager);
+  return success(succeeded(manager.run(module)) && succeeded(verify(module)));
 }
 
 LogicalResult tilewright::mapToGpu(ModuleOp module, const GpuOptions &options) {
@@ -153,9 +160,8 @@ llvm::Expected<std::string> tilewright::compileMapped(ModuleOp module, GpuForm f
   dumpPasses(manager);
   reproduceCrashes(manager);
   manager.addPass(createConvertTgpuToNvvm({options.forms}));
-  // The pass runs MLIR's conversions of each dialect as passes. The module of a large kernel has
-  // 10^5 operations, so that it is verified once, and not after each of them.
-  manager.enableVerifier(isDumping() || wantsCrashReproducer());
+  // The module of a large kernel has 10^5 operations.
+  verifyOnce(manager);
   if (failed(manager.run(module)) || failed(verify(module)))
     return llvm::createStringError("code generation for " + options.target + " failed");
   if (form == GpuForm::Llvm)

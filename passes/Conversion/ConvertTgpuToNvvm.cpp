@@ -11,12 +11,16 @@
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/DialectConversion.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_CONVERTTGPUTONVVM
@@ -36,6 +40,22 @@ struct ConvertTgpuToNvvm : tilewright::impl::ConvertTgpuToNvvmBase<ConvertTgpuTo
   void runOnOperation() override;
 };
 } // namespace
+
+/// What MLIR's passes for arith, math and cf do one after the other, in one traversal, and without
+/// the records by which patterns could be undone.
+static LogicalResult convertToLlvm(ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  LLVMTypeConverter converter(context);
+  LLVMConversionTarget target(*context);
+  RewritePatternSet patterns(context);
+  arith::populateCeilFloorDivExpandOpsPatterns(patterns);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  populateMathToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  ConversionConfig config;
+  config.allowPatternRollback = false;
+  return applyPartialConversion(module, target, std::move(patterns), config);
+}
 
 void ConvertTgpuToNvvm::runOnOperation() {
   ModuleOp module = getOperation();
@@ -78,9 +98,6 @@ void ConvertTgpuToNvvm::runOnOperation() {
   OpPassManager manager(ModuleOp::getOperationName());
   manager.addPass(createArithAddConstantsLast());
   manager.addPass(createSCFToControlFlowPass());
-  manager.addPass(createArithToLLVMConversionPass());
-  manager.addPass(createConvertMathToLLVMPass());
-  manager.addPass(createConvertControlFlowToLLVMPass());
-  if (failed(runPipeline(manager, module)))
+  if (failed(runPipeline(manager, module)) || failed(convertToLlvm(module)))
     signalPassFailure();
 }
