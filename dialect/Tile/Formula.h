@@ -47,7 +47,8 @@ inline constexpr Function functions[] = {
 
 /// Of conditions. Their operations have integer operands of type i1.
 inline constexpr Function connectives[] = {{"and", "", "arith.andi", 2},
-                                           {"or", "", "arith.ori", 2}};
+                                           {"or", "", "arith.ori", 2},
+                                           {"not", "", "arith.xori", 1}}; ///< with true
 
 struct Comparison {
   llvm::StringLiteral word;

@@ -202,7 +202,8 @@ private:
       return buildTile(node, loc, result);
     if (isCondition(node) != (asCondition || isOfConditions) && node.word != "select")
       return reject(node) << (asCondition || isOfConditions
-                                  ? "a condition is required here, but got a number; compare it"
+                                  ? "a condition is required here, but got a number; compare it, "
+                                    "as in x > 0"
                                   : "a number is required here, but got a condition; write "
                                     "select(condition, a, b)");
     if (node.kind == Node::Number)
@@ -231,6 +232,9 @@ private:
       return reject(node) << "'" << node.word << "' is a function of "
                           << (ofFloats ? "integers" : "floats") << ", but the type is " << type
                           << "; cast its operand with tile.cast";
+    if (node.word == "not")
+      operands.push_back(
+          ConstantOp::create(b, loc, operands.front().getType(), b.getI64IntegerAttr(1)));
     OperationState state(loc, name);
     state.addOperands(operands);
     state.addTypes(connective ? operands.front().getType() : result);
@@ -261,7 +265,9 @@ private:
 
   Value rejectType(const Node &node, Type type, Type expected) {
     return reject(node) << "a value of type " << expected << " is required here, but got " << type
-                        << suggestConversion(type, expected, /*inFormula=*/true);
+                        << suggestConversion(type, expected, /*inFormula=*/true,
+                                             node.kind == Node::Operand ? node.operand.name
+                                                                        : StringRef("..."));
   }
 
   /// The value of a node whose type its operands tell, unless `type` does.

@@ -3,15 +3,82 @@
 //
 // Formulas of tile.expr and tile.result: their text.
 
+#include "base/Expr/Function.h"
 #include "dialect/Tile/FormulaTree.h"
 #include "dialect/Tile/Suggest.h"
 #include "dialect/Tile/TileParsing.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Threading.h"
 
 using namespace mlir;
 using namespace tilewright::tile;
 
 namespace tilewright::tile::formula {
 namespace {
+
+/// Marks that formulas do not have, longest first; MLIR's lexer has none of them.
+struct OtherMark {
+  StringLiteral mark, remedy;
+};
+constexpr OtherMark otherMarks[] = {{"!=", "write ne(a, b)"},
+                                    {"&&", "write and(a, b)"},
+                                    {"||", "write or(a, b)"},
+                                    {"**", "write x * x"},
+                                    {"!", "write not(a)"},
+                                    {"&", "write and(a, b) of "
+                                          "conditions, bitand(a, b) of integers"},
+                                    {"|", "write or(a, b) of conditions"},
+                                    {"^", "write x * x for a power"},
+                                    {"%", "write mod(a, b)"}};
+
+/// The end of the error of a formula whose text goes on at `text`; empty if another is to blame.
+std::string explainMark(StringRef text) {
+  for (const OtherMark &other : otherMarks)
+    if (text.starts_with(other.mark))
+      return ("a formula has no '" + other.mark + "'; " + other.remedy).str();
+  return "";
+}
+
+/// While a formula is parsed, adds remedies to the errors of MLIR's lexer, which reads one token
+/// ahead.
+class MarkErrors {
+public:
+  explicit MarkErrors(OpAsmParser &parser)
+      : start(parser.getCurrentLocation().getPointer()),
+        place(dyn_cast<FileLineColLoc>(
+            LocationAttr(parser.getEncodedSourceLoc(parser.getCurrentLocation())))),
+        listen(parser.getContext(), [this, thread = llvm::get_threadid()](Diagnostic &diagnostic) {
+          std::string text = diagnostic.str();
+          if (thread == llvm::get_threadid() &&
+              llvm::is_contained({"invalid type identifier", "unexpected character",
+                                  "invalid block name", "invalid SSA name"},
+                                 text))
+            if (std::string more = explainMark(findText(diagnostic.getLocation())); !more.empty())
+              diagnostic << "; " << more;
+          return failure(); // the next handler shows it
+        }) {}
+
+private:
+  /// The text at a location that follows the start of the formula.
+  StringRef findText(Location location) const {
+    auto wanted = dyn_cast<FileLineColLoc>(LocationAttr(location));
+    if (!place || !wanted || wanted.getLine() < place.getLine())
+      return "";
+    StringRef rest(start);
+    unsigned column = place.getColumn();
+    for (unsigned line = place.getLine(); line < wanted.getLine(); ++line, column = 1)
+      rest = rest.split('\n').second;
+    return wanted.getColumn() < column
+               ? ""
+               : rest.drop_front(std::min<size_t>(wanted.getColumn() - column, rest.size()));
+  }
+
+  const char *start;
+  FileLineColLoc place;
+  ScopedDiagnosticHandler listen;
+};
 
 /// Far above handwritten formulas; protects the stack from hostile input.
 constexpr unsigned kMaxDepth = 64;
@@ -143,6 +210,8 @@ private:
     Builder &builder = parser.getBuilder();
     bool isNegative = succeeded(parser.parseOptionalMinus());
     const char *at = parser.getCurrentLocation().getPointer();
+    if (*at == '*' && at[-1] == '*')
+      return parser.emitError(parser.getCurrentLocation()) << explainMark(StringRef(at - 1));
     if (!llvm::isDigit(*at))
       return parser.emitError(parser.getCurrentLocation(),
                               isNegative
@@ -248,20 +317,38 @@ private:
 
   /// A function that formulas do not have, but perhaps the math dialect or expressions.
   ParseResult rejectFunction(const Node &node, StringRef word) {
-    SmallVector<StringRef> known = {"select", "choose", "full", "expand", "cast",
-                                    "iota",   "dim",    "load", "reduce", "dot"};
+    static constexpr std::pair<StringLiteral, StringLiteral> remedies[] = {
+        {"pow", "write x * x, or a statement math.powf before it"},
+        {"sigmoid", "write 1 / (1 + exp(neg(x)))"},
+        {"sum", "write reduce add(x, dim)"},
+        {"prod", "write reduce mul(x, dim)"},
+        {"any", "write reduce or(x, dim)"},
+        {"all", "write reduce and(x, dim)"}};
+    for (auto [name, remedy] : remedies)
+      if (word == name)
+        return parser.emitError(node.loc, "formulas have no function '") << word << "'; " << remedy;
+    SmallVector<StringRef> known = {"select", "choose", "full",   "expand", "cast", "iota",
+                                    "dim",    "load",   "reduce", "dot",    "map",  "ne"};
     for (const Function &row : functions)
       if (!row.precedence)
         known.push_back(row.word);
+    for (const Function &row : connectives)
+      known.push_back(row.word);
     if (StringRef similar = findSimilarFunction(word, known); !similar.empty())
       return parser.emitError(node.loc, "formulas have no function '")
              << word << "'; did you mean '" << similar << "'?";
-    std::string ofMath = ("math." + word).str();
-    if (RegisteredOperationName::lookup(ofMath, parser.getContext()))
+    for (StringRef dialect : {"math.", "tile."})
+      if (std::string op = (dialect + word).str();
+          RegisteredOperationName::lookup(op, parser.getContext()))
+        return parser.emitError(node.loc, "formulas have no function '")
+               << word << "'; write a statement " << op << " before it";
+    if (expr::findFunction(std::string_view(word)))
       return parser.emitError(node.loc, "formulas have no function '")
-             << word << "'; write a statement " << ofMath << " before it";
+             << word << "'; write param(" << word << "(...)), an expression over parameters";
+    llvm::sort(known);
     return parser.emitError(node.loc, "formulas have no function '")
-           << word << "'; write param(...) for an expression over parameters";
+           << word << "'; there are " << llvm::join(known, ", ")
+           << ", and @NAME(...) for a function of the module";
   }
 
   /// A function and its operands, a constant, or a parameter.
@@ -306,7 +393,7 @@ private:
     if (word == "select" || word == "choose")
       expected = 3;
     else if (connective || word == "ne")
-      expected = 2;
+      expected = connective ? connective->operands : 2;
     else if (word == "full" || word == "expand" || word == "cast" || word == "iota")
       expected = 1;
     if (!expected)
@@ -331,7 +418,14 @@ private:
 } // namespace
 
 ParseResult parseFormula(OpAsmParser &parser, NodePtr &result) {
-  return FormulaParser(parser).parseComparison(result);
+  MarkErrors errors(parser);
+  if (FormulaParser(parser).parseComparison(result))
+    return failure();
+  // MLIR's lexer reads these as tokens of its own.
+  SMLoc loc = parser.getCurrentLocation();
+  if (StringRef text(loc.getPointer()); text.starts_with("|"))
+    return parser.emitError(loc) << explainMark(text);
+  return success();
 }
 
 ParseResult parseFlags(OpAsmParser &parser, Flags &flags) {

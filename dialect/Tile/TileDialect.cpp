@@ -35,16 +35,7 @@ Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value,
 }
 
 static ParseResult rejectUnknown(OpAsmParser &parser, OperationState &state) {
-  constexpr unsigned mostEdits = 3;
-  StringRef name = state.name.getStringRef(), nearest;
-  unsigned least = mostEdits + 1;
-  // Of all dialects: MLIR's search for those of one compares names wrongly.
-  for (RegisteredOperationName known : parser.getContext()->getRegisteredOperations())
-    if (unsigned edits = name.edit_distance(known.getStringRef(), true, mostEdits);
-        edits < least && known.getDialectNamespace() == state.name.getDialectNamespace()) {
-      least = edits;
-      nearest = known.getStringRef();
-    }
+  StringRef nearest = findSimilarOperation(state.name.getStringRef(), *parser.getContext());
   if (nearest.empty())
     return parser.emitError(parser.getNameLoc(),
                             "is unknown; docs/reference lists the operations of its dialect");

@@ -6,7 +6,9 @@
 #include "dialect/Tile/TileExprCheck.h"
 
 #include "base/Numeric/ElementRule.h"
+#include "dialect/Tile/Suggest.h"
 #include "dialect/Tile/TileExpr.h"
+#include "dialect/Tile/TileExprEval.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -399,15 +401,51 @@ static LogicalResult verifyNoCycle(const Signature &signature) {
   return success();
 }
 
+static SmallVector<StringRef> getParamNames(const Signature &signature) {
+  SmallVector<StringRef> names;
+  for (auto param : signature.params.getAsRange<ParamDeclAttr>())
+    names.push_back(param.getName());
+  return names;
+}
+
+LogicalResult verifyNamesAreDeclared(const Signature &signature) {
+  SmallVector<StringRef> params = getParamNames(signature);
+  StringRef kernel = SymbolTable::getSymbolName(signature.op).getValue();
+  auto verify = [&](Operation *where, Type type) {
+    std::string unknown;
+    visitNames(type, [&](StringRef name, bool isElement) {
+      if (unknown.empty() && !llvm::is_contained(params, name))
+        unknown = describeUnknownName(name, isElement, params, kernel);
+    });
+    return unknown.empty()
+               ? success()
+               : LogicalResult(where->emitOpError() << "uses type " << type << ", but " << unknown);
+  };
+  auto verifyBlocks = [&](Operation *op) {
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (Type type : block.getArgumentTypes())
+          if (failed(verify(op, type)))
+            return failure();
+    return success();
+  };
+  if (failed(verifyBlocks(signature.op)))
+    return failure();
+  return failure(signature.body
+                     ->walk<WalkOrder::PreOrder>([&](Operation *inner) {
+                       for (Type type : inner->getResultTypes())
+                         if (failed(verify(inner, type)))
+                           return WalkResult::interrupt();
+                       return WalkResult(verifyBlocks(inner));
+                     })
+                     .wasInterrupted());
+}
+
 /// Names inside a type are parameters of the required kind. Errors are emitted at `where`.
 static LogicalResult verifyTypeNames(const Signature &signature, Operation *where, Type type) {
-  StringRef kernel = SymbolTable::getSymbolName(signature.op).getValue();
   auto check = [&](StringRef name, ParamKind wanted) -> LogicalResult {
     ParamDeclAttr param = signature.findParam(name);
-    if (!param)
-      return where->emitOpError() << "uses type " << type << ", but '" << name
-                                  << "' is not a parameter of @" << kernel
-                                  << "; declare it there, or correct the name";
+    assert(param && "see verifyNamesAreDeclared");
     if (param.getKind() != wanted)
       return where->emitOpError() << "uses type " << type << ", which needs '" << name
                                   << "' to be a parameter of kind " << stringifyParamKind(wanted)

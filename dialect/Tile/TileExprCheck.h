@@ -64,6 +64,26 @@ std::string listNames(mlir::ArrayAttr names);
 mlir::LogicalResult verifyArgumentNames(mlir::Operation *op, mlir::OperandRange args,
                                         mlir::ArrayAttr names);
 
+/// Types name parameters that the signature declares. Before the operations of the body are
+/// verified: there a mistyped name is a mismatch of types.
+mlir::LogicalResult verifyNamesAreDeclared(const Signature &signature);
+
+/// An expression of a signature that is being parsed, and its place.
+struct Clause {
+  llvm::SMLoc loc;
+  ExprAttr expr;
+  ExprScope scope; ///< Launch for a grid extent, or Constraint
+};
+
+/// Checks what the verifier would, which knows the place of the whole operation only.
+mlir::ParseResult checkClauses(mlir::OpAsmParser &parser, const mlir::OperationState &parsed,
+                               llvm::ArrayRef<mlir::OpAsmParser::Argument> arguments,
+                               llvm::ArrayRef<Clause> clauses);
+
+/// A function of scalars is mapped over tiles, not called with them: func.call says only that types
+/// differ.
+mlir::LogicalResult verifyCallsOfScalars(KernelOp kernel, mlir::SymbolTableCollection &symbols);
+
 /// Parameters, constraints and arguments of a kernel or program: names, kinds, cycles.
 mlir::LogicalResult verifySignature(const Signature &signature,
                                     llvm::ArrayRef<mlir::Attribute> gridNames);

@@ -17,6 +17,12 @@ using namespace tilewright::tile;
 namespace tilewright::tile::formula {
 namespace {
 
+bool isTrue(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  auto integer = constant ? dyn_cast<IntegerAttr>(constant.getValue()) : IntegerAttr();
+  return integer && !integer.getValue().isZero();
+}
+
 const Function *findFunction(Operation *op) {
   if (op->getNumResults() != 1)
     return nullptr;
@@ -24,7 +30,7 @@ const Function *findFunction(Operation *op) {
   bool ofConditions = getElementType(op->getResult(0).getType()).isInteger(1);
   for (const Function &row : ofConditions ? ArrayRef<Function>(connectives) : functions)
     if (name == row.ofFloats || name == row.ofIntegers)
-      return &row;
+      return row.word != "not" || isTrue(op->getOperand(1)) ? &row : nullptr;
   return nullptr;
 }
 
@@ -234,7 +240,8 @@ private:
   }
   void printCall(StringRef word, Operation *op) {
     printer << word << '(';
-    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    OperandRange operands = op->getOperands();
+    for (auto [i, operand] : llvm::enumerate(word == "not" ? operands.take_front() : operands)) {
       printer << (i ? ", " : "");
       print(operand);
     }

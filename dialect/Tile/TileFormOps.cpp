@@ -5,11 +5,11 @@
 // functions that are a formula.
 
 #include "dialect/Tile/FormulaTree.h"
+#include "dialect/Tile/TileParsing.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
 using namespace tilewright::tile;
@@ -347,7 +347,7 @@ static void printPlace(OpAsmPrinter &printer, StoreOp store, Operation *op) {
 
 void StoreOp::print(OpAsmPrinter &printer) {
   printer << ' ' << getValue() << ", " << getView();
-  printDynamicIndexList(printer, *this, getIndices(), getStaticIndices());
+  printIndexList(printer, *this, getIndices(), getStaticIndices());
   printPlace(printer, *this, *this);
 }
 

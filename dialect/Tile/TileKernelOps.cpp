@@ -3,9 +3,11 @@
 //
 // Kernels, programs and their declarations: assembly formats and verifiers.
 
+#include "dialect/Tile/Suggest.h"
 #include "dialect/Tile/TileExprCheck.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "dialect/Tile/TileParsing.h"
+#include "dialect/Tile/TileVerify.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -23,6 +25,7 @@ namespace {
 struct ParsedSignature {
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<Attribute> argNames;
+  SmallVector<Clause> clauses;
 };
 } // namespace
 
@@ -41,37 +44,6 @@ static ParseResult takeName(OpAsmParser &parser, const OpAsmParser::Argument &ar
            << argument.ssaName.name;
   names.push_back(parser.getBuilder().getStringAttr(name));
   return success();
-}
-
-ParseResult tilewright::tile::parseArgDefault(OpAsmParser &parser, Type type, Attribute &value) {
-  Builder &builder = parser.getBuilder();
-  value = {};
-  if (failed(parser.parseOptionalEqual()))
-    return success();
-  if (isa<FloatType>(type)) {
-    double number;
-    if (parser.parseFloat(number))
-      return failure();
-    value = builder.getF64FloatAttr(number);
-    return success();
-  }
-  for (bool flag : {false, true})
-    if (succeeded(parser.parseOptionalKeyword(flag ? "true" : "false"))) {
-      value = builder.getBoolAttr(flag);
-      return success();
-    }
-  int64_t integer;
-  if (parser.parseInteger(integer))
-    return failure();
-  value = builder.getI64IntegerAttr(integer);
-  return success();
-}
-
-void tilewright::tile::printArgDefault(OpAsmPrinter &printer, Attribute value) {
-  if (!value)
-    return;
-  printer << " = ";
-  printer.printAttributeWithoutType(value);
 }
 
 /// same_dims(x, y, 0, ...), after its name: dim(x, 0) == dim(y, 0), ..., each a separate
@@ -94,9 +66,13 @@ static ParseResult parseSameDims(OpAsmParser &parser, SmallVectorImpl<Attribute>
   return failure(parser.parseCommaSeparatedList(parsePosition) || parser.parseRParen());
 }
 
-ParseResult tilewright::tile::parseConstraints(OpAsmParser &parser, ArrayAttr &constraints) {
+ParseResult tilewright::tile::parseConstraints(OpAsmParser &parser, ArrayAttr &constraints,
+                                               SmallVectorImpl<SMLoc> *locs) {
   SmallVector<Attribute> list;
+  SmallVector<SMLoc> places;
   auto parseConstraint = [&]() -> ParseResult {
+    places.resize(list.size(), places.empty() ? SMLoc() : places.back());
+    places.push_back(parser.getCurrentLocation());
     if (succeeded(parser.parseOptionalKeyword("same_dims")))
       return parseSameDims(parser, list);
     ExprAttr expr;
@@ -109,6 +85,10 @@ ParseResult tilewright::tile::parseConstraints(OpAsmParser &parser, ArrayAttr &c
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseConstraint))
     return failure();
   constraints = parser.getBuilder().getArrayAttr(list);
+  if (locs) {
+    places.resize(list.size(), places.empty() ? SMLoc() : places.back());
+    locs->append(places);
+  }
   return success();
 }
 
@@ -170,8 +150,11 @@ static ParseResult parseSignature(OpAsmParser &parser, OperationState &result,
   if (succeeded(parser.parseOptionalKeyword("params")) &&
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseParam))
     return failure();
-  if (parseConstraints(parser, constraints))
+  SmallVector<SMLoc> places;
+  if (parseConstraints(parser, constraints, &places))
     return failure();
+  for (auto [place, expr] : llvm::zip_equal(places, constraints.getAsRange<ExprAttr>()))
+    signature.clauses.push_back({place, expr, ExprScope::Constraint});
   auto parseArgument = [&]() -> ParseResult {
     // Arguments of one type may share it, and what follows.
     SmallVector<OpAsmParser::Argument> group;
@@ -220,6 +203,11 @@ static ParseResult parseBody(OpAsmParser &parser, OperationState &result,
   if (parser.parseOptionalAttrDictWithKeyword(result.attributes))
     return failure();
   Region *body = result.addRegion();
+  SmallVector<StringRef> params;
+  for (auto param : cast<ArrayAttr>(result.attributes.get("params")).getAsRange<ParamDeclAttr>())
+    params.push_back(param.getName());
+  auto name = cast<StringAttr>(result.attributes.get(SymbolTable::getSymbolAttrName()));
+  ParsedParams parsed(name.getValue(), params);
   if (parser.parseRegion(*body, arguments))
     return failure();
   if (body->empty()) {
@@ -321,8 +309,11 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   auto parseId = [&]() -> ParseResult {
     OpAsmParser::Argument &id = signature.arguments.emplace_back();
-    ExprAttr extent;
-    if (parser.parseArgument(id) || parser.parseEqual() || parseExprText(parser, extent))
+    Clause &clause = signature.clauses.emplace_back();
+    ExprAttr &extent = clause.expr;
+    clause.scope = ExprScope::Launch;
+    if (parser.parseArgument(id) || parser.parseEqual() || parser.getCurrentLocation(&clause.loc) ||
+        parseExprText(parser, extent))
       return failure();
     id.type = parser.getBuilder().getI32Type();
     grid.push_back(extent);
@@ -332,7 +323,8 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   result.addAttribute("grid_names", parser.getBuilder().getArrayAttr(gridNames));
   result.addAttribute("grid", parser.getBuilder().getArrayAttr(grid));
-  return parseBody(parser, result, signature.arguments);
+  return failure(checkClauses(parser, result, signature.arguments, signature.clauses) ||
+                 parseBody(parser, result, signature.arguments));
 }
 
 void KernelOp::print(OpAsmPrinter &printer) {
@@ -351,20 +343,20 @@ LogicalResult KernelOp::verify() {
   if (failed(verifyShape(*this, getParams(), getConstraints(), getArgNames(), getArgOptional(),
                          getArgDefaultsAttr(), getArgConditionsAttr(), getGridNames(), getGrid())))
     return failure();
-  Signature signature(*this);
   if (getGrid().empty())
     return emitOpError("needs at least one grid extent; write grid(%id = 1) for a single instance");
   for (BlockArgument id : getGridIds())
     if (!id.getType().isSignlessInteger(32))
       return emitOpError() << "grid ids must be i32, but got " << id.getType();
-  return success();
+  return verifyNamesAreDeclared(Signature(*this));
 }
 
 // Here rather than in verify(): types inside the body are checked too, and those ops must have been
 // verified.
-LogicalResult KernelOp::verifySymbolUses(SymbolTableCollection &) {
+LogicalResult KernelOp::verifySymbolUses(SymbolTableCollection &symbols) {
   Signature signature(*this);
-  if (failed(verifySignature(signature, getGridNames().getValue())))
+  if (failed(verifySignature(signature, getGridNames().getValue())) ||
+      failed(verifyCallsOfScalars(*this, symbols)))
     return failure();
   for (auto extent : getGrid().getAsRange<ExprAttr>())
     if (failed(checkExprKind(*this, extent, &signature, ExprScope::Launch, "a grid extent",
@@ -380,6 +372,7 @@ LogicalResult KernelOp::verifySymbolUses(SymbolTableCollection &) {
 ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
   ParsedSignature signature;
   return failure(parseSignature(parser, result, signature) ||
+                 checkClauses(parser, result, signature.arguments, signature.clauses) ||
                  parseBody(parser, result, signature.arguments));
 }
 
@@ -407,7 +400,7 @@ LogicalResult ProgramOp::verify() {
     if (isa<ReturnOp>(op) && &op != &getBody().front().back())
       return op.emitOpError("must be the last operation of a program; move it to the end");
   }
-  return success();
+  return verifyNamesAreDeclared(Signature(*this));
 }
 
 LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &) {

@@ -75,8 +75,14 @@ static ParseResult parseIterArgs(OpAsmParser &parser, ParsedLoop &loop) {
     return success();
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, [&]() -> ParseResult {
     OpAsmParser::Argument &argument = loop.bodyArguments.emplace_back();
-    if (parser.parseArgument(argument) || parser.parseEqual() ||
-        parser.parseOperand(loop.inits.emplace_back()) || parser.parseColonType(argument.type))
+    if (parser.parseArgument(argument) || parser.parseEqual())
+      return failure();
+    OptionalParseResult init = parser.parseOptionalOperand(loop.inits.emplace_back());
+    if (init.has_value() && failed(*init))
+      return failure();
+    if (!init.has_value() || !StringRef(parser.getCurrentLocation().getPointer()).starts_with(":"))
+      return rejectFormula(parser, "what a result begins with");
+    if (parser.parseColonType(argument.type))
       return failure();
     loop.initTypes.push_back(argument.type);
     return success();

@@ -6,9 +6,9 @@
 #include "dialect/Tile/FormulaTree.h"
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExprCheck.h"
+#include "dialect/Tile/TileParsing.h"
 
 #include "mlir/IR/Builders.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 
 #include <optional>
 
@@ -35,29 +35,9 @@ ParseResult AtOp::parse(OpAsmParser &parser, OperationState &result) {
   SMLoc loc = parser.getCurrentLocation();
   // A captured scalar has no index list.
   bool hasIndices = !isCapture;
-  if (isCapture && succeeded(parser.parseOptionalLSquare())) {
-    auto parseIndex = [&](SmallVectorImpl<int64_t> &integers) -> ParseResult {
-      int64_t integer;
-      OptionalParseResult parsed = parser.parseOptionalInteger(integer);
-      if (parsed.has_value()) {
-        integers.push_back(integer);
-        return *parsed;
-      }
-      integers.push_back(ShapedType::kDynamic);
-      return parser.parseOperand(indices.emplace_back());
-    };
-    SmallVector<int64_t> integers;
-    if (failed(parser.parseOptionalRSquare())) {
-      do {
-        if (parseIndex(integers))
-          return failure();
-      } while (succeeded(parser.parseOptionalComma()));
-      if (parser.parseRSquare())
-        return failure();
-    }
-    staticIndices = builder.getDenseI64ArrayAttr(integers);
-  }
-  if (hasIndices && parseDynamicIndexList(parser, indices, staticIndices))
+  if (isCapture && StringRef(loc.getPointer()).starts_with("["))
+    hasIndices = true;
+  if (hasIndices && parseIndexList(parser, indices, staticIndices))
     return failure();
   Type viewType, resultType;
   if (parser.parseOptionalAttrDict(result.attributes) || parser.parseColon())
@@ -89,7 +69,7 @@ void AtOp::print(OpAsmPrinter &printer) {
   else
     printer << getView();
   if (!getCaptureAttr() || !getStaticIndices().empty())
-    printDynamicIndexList(printer, *this, getIndices(), getStaticIndices());
+    printIndexList(printer, *this, getIndices(), getStaticIndices());
   printer.printOptionalAttrDict((*this)->getAttrs(),
                                 {"capture", "static_indices", "operandSegmentSizes"});
   printer << " : ";

@@ -253,7 +253,7 @@ def Tile_LoadOp : Tile_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInte
                        OptionalAttr<DenseI64ArrayAttr>:$dims, Optional<Tile_Scalar>:$pad);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
-    $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $view `` custom<IndexList>($indices, $static_indices) (`dims` $dims^)?
     (`pad` $pad^ `:` type($pad) `in`)? attr-dict `:` type($view) `->` type($result)
   }];
   let hasVerifier = 1;
@@ -265,7 +265,7 @@ class Tile_WriteOp<string mnemonic> : Tile_Op<mnemonic, [
                        DenseI64ArrayAttr:$static_indices,
                        OptionalAttr<DenseI64ArrayAttr>:$dims);
   let assemblyFormat = [{
-    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $value `,` $view `` custom<IndexList>($indices, $static_indices) (`dims` $dims^)?
     attr-dict `:` type($value) `,` type($view)
   }];
   let hasVerifier = 1;
@@ -315,7 +315,7 @@ def Tile_AwaitOp : Tile_Op<"await"> {
   }];
   let arguments = (ins I32:$number, Tile_AnyView:$turns, Variadic<I32>:$indices, DenseI64ArrayAttr:$static_indices);
   let assemblyFormat = [{
-    $number `of` $turns `` custom<DynamicIndexList>($indices, $static_indices) attr-dict `:` type($turns)
+    $number `of` $turns `` custom<IndexList>($indices, $static_indices) attr-dict `:` type($turns)
   }];
   let hasVerifier = 1;
 }
@@ -367,9 +367,9 @@ def Tile_AtomicAddOp : Tile_Op<"atomic_add", [
           ::mlir::Value(), ::mlir::ValueRange(), ::mlir::DenseI64ArrayAttr());
   }]>];
   let assemblyFormat = [{
-    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $value `,` $view `` custom<IndexList>($indices, $static_indices) (`dims` $dims^)?
     (`in` `order` `of` $number^ `by` $turns ``
-     custom<DynamicIndexList>($turn_indices, $static_turn_indices))?
+     custom<IndexList>($turn_indices, $static_turn_indices))?
     attr-dict `:` type($value) `,` type($view) (`,` type($turns)^)?
   }];
   let hasVerifier = 1;
@@ -399,7 +399,7 @@ def Tile_GatherOp : Tile_Op<"gather", [DeclareOpInterfaceMethods<MemoryEffectsOp
                        I64Attr:$along, Tile_AnyTile:$at);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
-    $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $view `` custom<IndexList>($indices, $static_indices) (`dims` $dims^)?
     `along` custom<Int>($along) `at` $at attr-dict
     `:` type($view) `,` type($at) `->` type($result)
   }];
@@ -427,7 +427,7 @@ def Tile_ScatterAddOp : Tile_Op<"scatter_add", [
                        DenseI64ArrayAttr:$static_indices, OptionalAttr<DenseI64ArrayAttr>:$dims,
                        I64Attr:$along, Tile_AnyTile:$at);
   let assemblyFormat = [{
-    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $value `,` $view `` custom<IndexList>($indices, $static_indices) (`dims` $dims^)?
     `along` custom<Int>($along) `at` $at attr-dict
     `:` type($value) `,` type($view) `,` type($at)
   }];

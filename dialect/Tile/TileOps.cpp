@@ -7,7 +7,6 @@
 #include "dialect/Tile/TileParsing.h"
 
 #include "mlir/IR/Builders.h"
-#include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
 using namespace tilewright::tile;

@@ -8,6 +8,7 @@
 #include "dialect/Tile/FormulaTree.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -255,6 +256,74 @@ ParseResult parseLiteral(OpAsmParser &parser, Attribute &value, Type &result) {
 void printLiteral(OpAsmPrinter &printer, Operation *, Attribute value, Type result) {
   printLiteralNumber(printer, value);
   printer << " : " << result;
+}
+
+ParseResult rejectFormula(OpAsmParser &parser, StringRef what) {
+  SMLoc loc = parser.getCurrentLocation();
+  return parser.emitError(loc)
+         << what << " must be a value" << (what == "an index" ? " or an integer" : "")
+         << ", but got " << getToken(loc)
+         << "; for a formula, write a statement '%x = tile.expr ...' before it and give %x";
+}
+
+ParseResult parseIndexList(OpAsmParser &parser,
+                           SmallVectorImpl<OpAsmParser::UnresolvedOperand> &indices,
+                           DenseI64ArrayAttr &integers) {
+  SmallVector<int64_t> list;
+  auto parseOne = [&]() -> ParseResult {
+    int64_t integer = ShapedType::kDynamic;
+    OptionalParseResult parsed = parser.parseOptionalInteger(integer);
+    if (!parsed.has_value())
+      parsed = parser.parseOptionalOperand(indices.emplace_back());
+    if (!parsed.has_value())
+      return rejectFormula(parser, "an index");
+    list.push_back(integer);
+    if (failed(*parsed))
+      return failure();
+    // The next token is read: behind an index there is a comma or the end of the list.
+    StringRef rest(parser.getCurrentLocation().getPointer());
+    return rest.starts_with(",") || rest.starts_with("]") ? ParseResult::success()
+                                                          : rejectFormula(parser, "an index");
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
+    return failure();
+  integers = parser.getBuilder().getDenseI64ArrayAttr(list);
+  return success();
+}
+void printIndexList(OpAsmPrinter &printer, Operation *op, OperandRange indices,
+                    ArrayRef<int64_t> integers) {
+  printDynamicIndexList(printer, op, indices, integers);
+}
+
+ParseResult parseArgDefault(OpAsmParser &parser, Type type, Attribute &value) {
+  Builder &builder = parser.getBuilder();
+  value = {};
+  if (failed(parser.parseOptionalEqual()))
+    return success();
+  if (isa<FloatType>(type)) {
+    double number;
+    if (parser.parseFloat(number))
+      return failure();
+    value = builder.getF64FloatAttr(number);
+    return success();
+  }
+  for (bool flag : {false, true})
+    if (succeeded(parser.parseOptionalKeyword(flag ? "true" : "false"))) {
+      value = builder.getBoolAttr(flag);
+      return success();
+    }
+  int64_t integer;
+  if (parser.parseInteger(integer))
+    return failure();
+  value = builder.getI64IntegerAttr(integer);
+  return success();
+}
+
+void printArgDefault(OpAsmPrinter &printer, Attribute value) {
+  if (!value)
+    return;
+  printer << " = ";
+  printer.printAttributeWithoutType(value);
 }
 
 /// Whether the text is `%a, %b:2 = ...`: MLIR's parser cannot look further than one token.

@@ -19,6 +19,17 @@ void printExprText(llvm::raw_ostream &os, ExprAttr expr);
 /// What stands at the place, for "but got": a quoted word, string or mark of the source.
 std::string getToken(llvm::SMLoc loc);
 
+/// `[index, ...]`, each a value or an integer.
+mlir::ParseResult
+parseIndexList(mlir::OpAsmParser &parser,
+               llvm::SmallVectorImpl<mlir::OpAsmParser::UnresolvedOperand> &indices,
+               mlir::DenseI64ArrayAttr &integers);
+void printIndexList(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange indices,
+                    llvm::ArrayRef<int64_t> integers);
+
+/// The error of a place, "an index", that takes a value, where the text goes on as a formula would.
+mlir::ParseResult rejectFormula(mlir::OpAsmParser &parser, llvm::StringRef what);
+
 /// `let? NAME, ...: kind (in [value, ...])? (= default)?`
 mlir::ParseResult parseParamDecls(mlir::AsmParser &parser,
                                   llvm::SmallVectorImpl<ParamDeclAttr> &decls);
@@ -26,7 +37,8 @@ void printParamDecl(llvm::raw_ostream &os, ParamDeclAttr decl);
 
 /// `(require (expr, ...))?`, an empty list if it is missing. Printed on a separate line; an empty
 /// list is not printed.
-mlir::ParseResult parseConstraints(mlir::OpAsmParser &parser, mlir::ArrayAttr &constraints);
+mlir::ParseResult parseConstraints(mlir::OpAsmParser &parser, mlir::ArrayAttr &constraints,
+                                   llvm::SmallVectorImpl<llvm::SMLoc> *locs = nullptr);
 void printConstraints(mlir::OpAsmPrinter &printer, mlir::ArrayAttr constraints);
 
 /// The same for a capture, on its line; null if it is missing.

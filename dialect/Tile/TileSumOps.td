@@ -73,7 +73,7 @@ def Tile_ContributeOp : Tile_Op<"contribute", [DeclareOpInterfaceMethods<MemoryE
                        OptionalAttr<Tile_ExprAttr>:$packed_condition,
                        OptionalAttr<Tile_ExprAttr>:$rows, OptionalAttr<Tile_ExprAttr>:$sequences);
   let assemblyFormat = [{
-    $value `,` $view `` custom<DynamicIndexList>($indices, $static_indices) (`dims` $dims^)?
+    $value `,` $view `` custom<IndexList>($indices, $static_indices) (`dims` $dims^)?
     `from` $position `of` $first `to` $end `each` custom<Expr>($size)
     custom<OrderClauses>($flag, $order_condition, $deterministic_condition, $staggered_condition,
                          $banded_condition, $packed_condition, $rows, $sequences)
@@ -109,7 +109,7 @@ def Tile_CompleteOp : Tile_Op<"complete", [DeclareOpInterfaceMethods<MemoryEffec
                        DenseI64ArrayAttr:$static_indices);
   let results = (outs Tile_AnyTile:$result);
   let assemblyFormat = [{
-    $view `` custom<DynamicIndexList>($indices, $static_indices) `of` $first `to` $end attr-dict
+    $view `` custom<IndexList>($indices, $static_indices) `of` $first `to` $end attr-dict
     `:` type($view) `->` type($result)
   }];
   let hasVerifier = 1;

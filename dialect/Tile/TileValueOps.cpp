@@ -166,6 +166,23 @@ LogicalResult SliceOp::verify() {
   return success();
 }
 
+/// Which transposition makes the inner dimensions agree. The extents are those with the present
+/// ones.
+static std::string suggestTransposition(DotOp dot, ArrayRef<Dim> a, ArrayRef<Dim> b) {
+  std::string text;
+  auto change = [](bool isThere, StringRef word) {
+    return ((isThere ? "leave out " : "write ") + word).str();
+  };
+  std::string changeA = change(dot.getTransposeA(), "transpose_a");
+  std::string changeB = change(dot.getTransposeB(), "transpose_b");
+  for (const auto &[agrees, how] :
+       {std::pair(a[1] == b[1], changeB), std::pair(a[0] == b[0], changeA),
+        std::pair(a[0] == b[1], changeA + " and " + changeB)})
+    if (agrees && text.empty())
+      text = "; " + how;
+  return text.empty() ? "; give both the same extent" : text;
+}
+
 LogicalResult DotOp::verify() {
   Type a = getLhs().getType(), b = getRhs().getType(), result = getResult().getType();
   if (getRank(a) != 2 || getRank(b) != 2)
@@ -174,7 +191,7 @@ LogicalResult DotOp::verify() {
   Type element = getElementType(a);
   if (element != getElementType(b))
     return emitOpError() << "operands must have the same elements, but got " << element << " and "
-                         << getElementType(b);
+                         << getElementType(b) << "; convert one with tile.cast";
   if (!isa<FloatType>(element))
     return emitOpError() << "requires float operands, but got " << element;
   SmallVector<Dim> aDims = getDims(a), bDims = getDims(b);
@@ -184,7 +201,8 @@ LogicalResult DotOp::verify() {
     std::swap(bDims[0], bDims[1]);
   if (aDims[1] != bDims[0])
     return emitOpError() << "inner dimensions must agree, but got " << printDims(aDims[1])
-                         << " and " << printDims(bDims[0]);
+                         << " and " << printDims(bDims[0])
+                         << suggestTransposition(*this, aDims, bDims);
   if (failed(verifyResultShape(*this, {aDims[0], bDims[1]}, result)))
     return failure();
   Type accumulator = getAccumulatorType(element), resultElement = getElementType(result);

@@ -6,6 +6,7 @@
 #include "lib/Driver/BindingOptions.h"
 
 #include "lib/Support/MakeError.h"
+#include "passes/Tile/BindParameters.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace tilewright {
@@ -135,6 +136,18 @@ llvm::Expected<StridesRequest> parseStrides(llvm::StringRef text) {
     return makeError("expected strides in elements such as 1024,64,1 but got '" + split->second +
                      "'");
   return request;
+}
+
+std::string BindingRequest::suggestArgument(llvm::StringRef name,
+                                            llvm::ArrayRef<llvm::StringRef> names) const {
+  auto isGiven = [&](llvm::StringRef argument) {
+    auto has = [&](const auto &each) { return each.name == argument; };
+    return llvm::any_of(arrays, has) || llvm::any_of(scalars, has);
+  };
+  llvm::SmallVector<llvm::StringRef> absent;
+  llvm::copy_if(names, std::back_inserter(absent), [&](auto each) { return !isGiven(each); });
+  std::string all = suggest(name, names, "; the arguments are: " + llvm::join(names, ", "));
+  return suggest(name, absent, all);
 }
 
 llvm::Expected<std::pair<std::string, std::string>> parseParam(llvm::StringRef text) {

@@ -40,6 +40,11 @@ struct StridesRequest {
 };
 
 struct BindingRequest {
+  /// "; did you mean 'v'?" after a name that is no argument, of the arguments that are not given if
+  /// one of them is similar; else a list of all.
+  std::string suggestArgument(llvm::StringRef name,
+                              llvm::ArrayRef<llvm::StringRef> arguments) const;
+
   std::vector<ArrayRequest> arrays;
   std::vector<ScalarRequest> scalars;
   std::vector<StridesRequest> strides;

@@ -56,6 +56,7 @@ std::string listNames(llvm::ArrayRef<ArgumentInfo> arguments) {
 /// The argument of that name.
 llvm::Expected<const ArgumentInfo *> findArgument(llvm::ArrayRef<ArgumentInfo> arguments,
                                                   llvm::StringRef name,
+                                                  const BindingRequest &request,
                                                   ExplainAbsent explainAbsent) {
   llvm::SmallVector<llvm::StringRef> names;
   for (const ArgumentInfo &argument : arguments) {
@@ -65,8 +66,7 @@ llvm::Expected<const ArgumentInfo *> findArgument(llvm::ArrayRef<ArgumentInfo> a
   }
   if (std::string reason = explainAbsent ? explainAbsent(name) : ""; !reason.empty())
     return makeError(reason);
-  return makeError("there is no argument '" + name + "'" +
-                   suggest(name, names, "; the arguments are: " + listNames(arguments)));
+  return makeError("there is no argument '" + name + "'" + request.suggestArgument(name, names));
 }
 
 /// Scalars and views have separate options.
@@ -271,7 +271,8 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
   NpyBinding binding;
   llvm::StringSet<> given, outputs;
   auto claim = [&](llvm::StringRef name, bool asScalar) -> llvm::Expected<const ArgumentInfo *> {
-    llvm::Expected<const ArgumentInfo *> argument = findArgument(arguments, name, explainAbsent);
+    llvm::Expected<const ArgumentInfo *> argument =
+        findArgument(arguments, name, request, explainAbsent);
     if (!argument)
       return argument.takeError();
     if (llvm::Error error = checkKind(**argument, asScalar))
@@ -301,7 +302,7 @@ llvm::Expected<NpyBinding> NpyBinding::create(llvm::ArrayRef<ArgumentInfo> argum
   llvm::StringMap<llvm::ArrayRef<int64_t>> strides;
   for (const StridesRequest &entry : request.strides) {
     llvm::Expected<const ArgumentInfo *> argument =
-        findArgument(arguments, entry.name, explainAbsent);
+        findArgument(arguments, entry.name, request, explainAbsent);
     if (!argument)
       return argument.takeError();
     if (llvm::none_of(request.arrays, [&](auto &array) { return array.name == entry.name; }))

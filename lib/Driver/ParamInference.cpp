@@ -198,8 +198,7 @@ llvm::Error rejectUnknownNames(mlir::ModuleOp module, const tile::Signature &sig
   auto check = [&](llvm::StringRef name) -> llvm::Error {
     if (llvm::is_contained(known, name))
       return llvm::Error::success();
-    return makeError("there is no argument '" + name + "'" +
-                     suggest(name, known, "; the arguments are: " + llvm::join(known, ", ")));
+    return makeError("there is no argument '" + name + "'" + request.suggestArgument(name, known));
   };
   // Captures are arguments, too, also those of linked files, and some have gradients.
   mlir::OwningOpRef<mlir::ModuleOp> linked = module.clone();

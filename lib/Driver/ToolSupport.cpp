@@ -13,6 +13,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -67,6 +68,8 @@ struct DiagnosticPrinter::Impl {
       if (llvm::StringRef(diagnostic.str()).starts_with("elements literal"))
         diagnostic << "; a constant tile is tile.full of a scalar constant";
       addConversion(diagnostic);
+      addOperation(diagnostic, *diagnostic.getLocation().getContext());
+      addSource(diagnostic);
       addLibraryTexts(diagnostic);
       if (!isOfSources(diagnostic)) {
         printWithoutSource(diagnostic);
@@ -100,9 +103,66 @@ struct DiagnosticPrinter::Impl {
     for (const mlir::DiagnosticArgument &argument : diagnostic.getArguments())
       if (argument.getKind() == mlir::DiagnosticArgument::DiagnosticArgumentKind::Type)
         types.push_back(argument.getAsType());
-    bool isOfUse = llvm::StringRef(diagnostic.str()).contains("expects different type than prior");
+    std::string text = diagnostic.str();
+    bool isOfUse = llvm::StringRef(text).contains("expects different type than prior");
+    llvm::StringRef value = llvm::StringRef(text).split('\'').second.split('\'').first;
     if (isOfUse && types.size() == 2)
-      diagnostic << tile::suggestConversion(types[1], types[0], /*inFormula=*/false);
+      diagnostic << tile::suggestConversion(types[1], types[0], /*inFormula=*/false, value);
+  }
+
+  /// The operation that was meant in place of an unknown one of another dialect than tile, whose
+  /// parser tells it.
+  static void addOperation(mlir::Diagnostic &diagnostic, mlir::MLIRContext &context) {
+    std::string text = diagnostic.str();
+    llvm::StringRef rest = text, name;
+    if (!rest.consume_front("custom op '") || !rest.consume_back("' is unknown"))
+      return;
+    name = rest;
+    llvm::StringRef similar = tile::findSimilarOperation(name, context);
+    if (!similar.empty())
+      diagnostic << "; did you mean '" << similar << "'?";
+  }
+
+  /// The rest of the line at the place of a diagnostic.
+  std::string getLineAt(mlir::Diagnostic &diagnostic) const {
+    auto place = mlir::dyn_cast<mlir::FileLineColLoc>(diagnostic.getLocation());
+    if (!place || place.getLine() == 0 || place.getColumn() == 0)
+      return "";
+    llvm::StringRef file = place.getFilename(), text;
+    std::unique_ptr<llvm::MemoryBuffer> read;
+    for (unsigned i = 1; i <= sources.getNumBuffers(); ++i)
+      if (sources.getMemoryBuffer(i)->getBufferIdentifier() == file)
+        text = sources.getMemoryBuffer(i)->getBuffer();
+    if (text.empty() && file.ends_with(".mlir"))
+      if (auto buffer = llvm::MemoryBuffer::getFile(file)) {
+        read = std::move(*buffer);
+        text = read->getBuffer();
+      }
+    for (unsigned line = 1; line < place.getLine(); ++line)
+      text = text.split('\n').second;
+    text = text.split('\n').first;
+    return text.drop_front(std::min<size_t>(place.getColumn() - 1, text.size())).str();
+  }
+
+  /// What MLIR's parser does not say: the name that is not defined, and that operations of other
+  /// dialects take values, not formulas.
+  void addSource(mlir::Diagnostic &diagnostic) const {
+    std::string message = diagnostic.str();
+    if (message == "use of undeclared SSA value name") {
+      std::string line = getLineAt(diagnostic);
+      auto isName = [](char c) { return llvm::isAlnum(c) || llvm::StringRef("_.$-#").contains(c); };
+      llvm::StringRef rest(line);
+      if (rest.consume_front("%"))
+        diagnostic << " '%" << rest.take_while(isName) << "'; correct it, or define it above";
+    } else if (message == "expected ':'") {
+      std::string line = getLineAt(diagnostic);
+      llvm::StringRef rest = llvm::StringRef(line).ltrim();
+      if (!rest.empty() && llvm::StringRef("+-*/<>").contains(rest.front()) &&
+          !rest.starts_with("->") && !rest.starts_with("//"))
+        diagnostic << ", but got '" << rest.take_front()
+                   << "'; this operation takes values: write a statement '%x = tile.expr ...' "
+                      "before it, or tile.yield for scf.yield";
+    }
   }
 
   void addText(llvm::StringRef name, llvm::StringRef text) {

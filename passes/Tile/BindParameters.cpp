@@ -91,7 +91,7 @@ static StringRef describeKind(ParamKind kind) {
   case ParamKind::Enum:
     return "one of its names";
   case ParamKind::Type:
-    return "one of f64, f32, f16, bf16, e4m3, e5m2";
+    return "one of f64, f32, f16, bf16, e4m3, e5m2, i8";
   }
   return "";
 }
@@ -101,6 +101,14 @@ static std::string listAllowed(ParamDeclAttr decl) {
   for (ExprAttr value : decl.getAllowed())
     text += (text.empty() ? "" : ", ") + tile::toString(value);
   return text;
+}
+
+/// The values that the text of an option may have.
+static std::string describeValues(ParamDeclAttr decl) {
+  bool isListed = decl.getKind() == ParamKind::Type || decl.getKind() == ParamKind::Enum;
+  if (isListed && !decl.getAllowed().empty())
+    return "one of " + listAllowed(decl);
+  return describeKind(decl.getKind()).str();
 }
 
 /// Null if the text is not a value of that kind.
@@ -154,9 +162,8 @@ FailureOr<llvm::StringMap<ExprAttr>> tilewright::parseBindings(const Signature &
         value.getName() == "i8")
       value = {};
     if (!value)
-      return op->emitError("parameter '")
-             << name << "' of " << describe(op) << " must be " << describeKind(decl.getKind())
-             << ", but got '" << text << "'";
+      return op->emitError("parameter '") << name << "' of " << describe(op) << " must be "
+                                          << describeValues(decl) << ", but got '" << text << "'";
     if (!values.try_emplace(name, value).second)
       return op->emitError("parameter '")
              << name << "' of " << describe(op) << " must be bound once, but got '" << assignment
