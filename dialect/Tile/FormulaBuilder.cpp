@@ -267,7 +267,7 @@ private:
     return reject(node) << "a value of type " << expected << " is required here, but got " << type
                         << suggestConversion(type, expected, /*inFormula=*/true,
                                              node.kind == Node::Operand ? node.operand.name
-                                                                        : StringRef("..."));
+                                                                        : StringRef("x"));
   }
 
   /// The value of a node whose type its operands tell, unless `type` does.

@@ -9,6 +9,8 @@
 #include "passes/Tile/BindParameters.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
+
 namespace tilewright {
 
 namespace {
@@ -144,10 +146,10 @@ std::string BindingRequest::suggestArgument(llvm::StringRef name,
     auto has = [&](const auto &each) { return each.name == argument; };
     return llvm::any_of(arrays, has) || llvm::any_of(scalars, has);
   };
-  llvm::SmallVector<llvm::StringRef> absent;
-  llvm::copy_if(names, std::back_inserter(absent), [&](auto each) { return !isGiven(each); });
-  std::string all = suggest(name, names, "; the arguments are: " + llvm::join(names, ", "));
-  return suggest(name, absent, all);
+  llvm::SmallVector<llvm::StringRef> candidates(names);
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [&](llvm::StringRef each) { return !isGiven(each); });
+  return suggest(name, candidates, "; the arguments are: " + llvm::join(names, ", "));
 }
 
 llvm::Expected<std::pair<std::string, std::string>> parseParam(llvm::StringRef text) {

@@ -40,8 +40,8 @@ struct StridesRequest {
 };
 
 struct BindingRequest {
-  /// "; did you mean 'v'?" after a name that is no argument, of the arguments that are not given if
-  /// one of them is similar; else a list of all.
+  /// "; did you mean 'v'?" after a name that is no argument, of equally similar ones an argument
+  /// that is not given; else a list of all.
   std::string suggestArgument(llvm::StringRef name,
                               llvm::ArrayRef<llvm::StringRef> arguments) const;
 

@@ -155,3 +155,22 @@ func.func @repeated_conditions(%row: !tile.tile<[M], i1>, %s: !tile.tile<[M, N],
   %2 = tile.expr or(full(%c), expand(%row, 1)) : !tile.tile<[M, N], i1>
   return
 }
+
+// A negation is exclusive or with true.
+// CHECK-LABEL: tile.kernel @negations
+// CHECK:      %[[ALL:.*]] = tile.expr not(and(%[[I:.*]] > 0, not(%[[I]] > 4))) : i1
+// CHECK-NEXT: %[[NONE:.*]] = tile.expr not(%[[ALL]]) : i1
+// CHECK:      tile.expr select(not(%[[T:.*]] > 1.000000e+00), %[[T]], 0.000000e+00) : !tile.tile<[N], f32>
+// LINKED-LABEL: tile.kernel @negations
+// LINKED:      %[[BOTH:.*]] = arith.andi
+// LINKED-NEXT: %[[TRUE:.*]] = tile.constant 1 : i1
+// LINKED-NEXT: arith.xori %[[BOTH]], %[[TRUE]] : i1
+// LINKED:      %[[MORE:.*]] = arith.cmpf ogt
+// LINKED-NEXT: %[[EACH:.*]] = tile.constant 1 : !tile.tile<[N], i1>
+// LINKED-NEXT: arith.xori %[[MORE]], %[[EACH]] : !tile.tile<[N], i1>
+tile.kernel @negations params(N: int) (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %all = tile.expr not(and(%i > 0, not(%i > 4)))
+  %none = tile.expr not(%all)
+  %t = tile.load %x[%i] : !tile.view<[?], f32> -> !tile.tile<[N], f32>
+  %small = tile.expr select(not(%t > 1), %t, 0)
+}

@@ -26,7 +26,7 @@ func.func @other_name_of_function(%x: f32) {
 // -----
 
 func.func @no_function(%x: f32) {
-  // expected-error @+1 {{formulas have no function 'activation'; write param(...) for an expression over parameters}}
+  // expected-error @+1 {{formulas have no function 'activation'; there are abs, and, bitand, cast, ceildiv, choose, dim, dot, exp, exp2, expand, full, iota, load, log, log2, map, max, min, mod, ne, neg, not, or, reduce, rsqrt, select, sqrt, tanh, and @NAME(...) for a function of the module}}
   %0 = tile.expr activation(%x) : f32
 }
 
@@ -138,7 +138,7 @@ func.func @condition_as_number(%x: i32) {
 // -----
 
 func.func @number_as_condition(%x: i32) {
-  // expected-error @+1 {{a condition is required here, but got a number; compare it}}
+  // expected-error @+1 {{a condition is required here, but got a number; compare it, as in x > 0}}
   %0 = tile.expr select(%x + 1, %x, 0) : i32
 }
 
@@ -340,4 +340,148 @@ func.func @nothing() {
   "tile.result"() ({
     tile.yield
   }) : () -> ()
+}
+
+// -----
+
+func.func @power(%x: f32) {
+  // expected-error @+1 {{formulas have no function 'pow'; write x * x, or a statement math.powf before it}}
+  %0 = tile.expr pow(%x, 2) : f32
+}
+
+// -----
+
+func.func @sigmoid(%x: f32) {
+  // expected-error @+1 {{formulas have no function 'sigmoid'; write 1 / (1 + exp(neg(x)))}}
+  %0 = tile.expr sigmoid(%x) : f32
+}
+
+// -----
+
+func.func @sum(%x: !tile.tile<[M, N], f32>) {
+  // expected-error @+1 {{formulas have no function 'sum'; write reduce add(x, dim)}}
+  %0 = tile.expr sum(%x, 1) : !tile.tile<[M], f32>
+}
+
+// -----
+
+func.func @statement(%x: !tile.tile<[M, N], f32>) {
+  // expected-error @+1 {{formulas have no function 'top_k'; write a statement tile.top_k before it}}
+  %0 = tile.expr top_k(%x) : !tile.tile<[M, N], f32>
+}
+
+// -----
+
+func.func @of_parameters(%i: i32) {
+  // expected-error @+1 {{formulas have no function 'floordiv'; write param(floordiv(...)), an expression over parameters}}
+  %0 = tile.expr %i + floordiv(N, 2) : i32
+}
+
+// -----
+
+// Operators of other languages: MLIR's lexer refuses most of them, and the formula tells what there is.
+func.func @not_equal(%i: i32) {
+  // expected-error @+1 {{invalid type identifier; a formula has no '!='; write ne(a, b)}}
+  %0 = tile.expr %i != 0 : i32
+}
+
+// -----
+
+func.func @both(%i: i32) {
+  // expected-error @+1 {{unexpected character; a formula has no '&&'; write and(a, b)}}
+  %0 = tile.expr and(%i > 0 && %i < 4, %i > 1) : i32
+}
+
+// -----
+
+func.func @either(%i: i32) {
+  // expected-error @+1 {{a formula has no '||'; write or(a, b)}}
+  %0 = tile.expr %i > 0 || %i < 4 : i32
+}
+
+// -----
+
+func.func @negation(%i: i32) {
+  // expected-error @+1 {{invalid type identifier; a formula has no '!'; write not(a)}}
+  %0 = tile.expr and(%i > 0, !(%i < 4)) : i32
+}
+
+// -----
+
+func.func @power_mark(%x: f32) {
+  // expected-error @+1 {{a formula has no '**'; write x * x}}
+  %0 = tile.expr %x ** 2 : f32
+}
+
+// -----
+
+func.func @caret(%x: f32) {
+  // expected-error @+2 {{invalid block name; a formula has no '^'; write x * x for a power}}
+  %0 = tile.expr %x
+      + %x ^ 2 : f32
+}
+
+// -----
+
+func.func @remainder(%i: i32, %n: i32) {
+  // expected-error @+1 {{invalid SSA name; a formula has no '%'; write mod(a, b)}}
+  %0 = tile.expr %i % %n : i32
+}
+
+// -----
+
+// A cast would take the lowest bit.
+func.func @integer_as_condition(%i: i32, %x: f32) {
+  // expected-error @+1 {{a value of type 'i1' is required here, but got 'i32'; compare it, as in %i > 0}}
+  %0 = tile.expr choose(%i, %x, 0) : f32
+}
+
+// -----
+
+func.func @row_as_conditions(%i: !tile.tile<[M], i32>, %x: !tile.tile<[M, N], f32>) {
+  // expected-error @+1 {{a value of type '!tile.tile<[M, N], i1>' is required here, but got '!tile.tile<[M], i32>'; compare it, as in expand(%i > 0, 1)}}
+  %0 = tile.expr select(%i, %x, 0) : !tile.tile<[M, N], f32>
+}
+
+// -----
+
+func.func @not_of_number(%i: i32, %x: f32) {
+  // expected-error @+1 {{a value of type 'i1' is required here, but got 'i32'; compare it, as in %i > 0}}
+  %0 = tile.expr choose(not(%i), %x, 0) : f32
+}
+
+// -----
+
+func.func @not_as_number(%c: i1, %i: i32) {
+  // expected-error @+1 {{a number is required here, but got a condition; write select(condition, a, b)}}
+  %0 = tile.expr %i + not(%c) : i32
+}
+
+// -----
+
+func.func @not_of_other(%c: i1, %d: i1) {
+  %0 = "tile.expr"() <{type = i1}> ({
+    // expected-error @+1 {{has no place in a formula; use the custom assembly format of tile.expr}}
+    %1 = arith.xori %c, %d : i1
+    tile.yield %1 : i1
+  }) : () -> i1
+  return
+}
+
+// -----
+
+func.func private @half(f32) -> f32
+tile.kernel @mapped(%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %t = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<16xf32>
+  // expected-error @+1 {{operand 0 of @half is 'f32', but got 'tensor<16xf32>'; write map @half(...) to apply it to each element}}
+  %0 = tile.expr @half(%t) : tensor<16xf32>
+}
+
+// -----
+
+!row = !tile.tile<[ROWS], f32>
+tile.kernel @mistyped params(ROWS: int)(%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %t = tile.load %x[%i] : !tile.view<[?], f32> -> !row
+  // expected-error @+1 {{a value of type '!tile.tile<[ROW], f32>' is required here, but got '!tile.tile<[ROWS], f32>'; 'ROW' is not a parameter of @mistyped; did you mean 'ROWS'?}}
+  %0 = tile.expr %t * %t : !tile.tile<[ROW], f32>
 }

@@ -35,7 +35,7 @@ tile.function @count(%x: f32) -> f32 = %x, %x
 // -----
 
 func.func @no_condition(%x: !tile.view<[?], f32>) {
-  // expected-error @+1 {{a value of type 'i1' is required here, but got 'f32'; write cast(...)}}
+  // expected-error @+1 {{a value of type 'i1' is required here, but got 'f32'; compare it, as in x > 0}}
   tile.if %x[0] {
   }
   return

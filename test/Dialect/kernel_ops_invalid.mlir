@@ -643,3 +643,49 @@ tile.kernel @condition_on_argument (%x: !tile.view<[?], f32> when (n), %n: i32) 
 
 // expected-error @+1 {{the condition of argument 'x' must be of kind flag, but got kind int}}
 tile.kernel @kind_of_condition params(N: int) (%x: !tile.view<[?], f32> when (N)) grid(%i = 1) {}
+
+// -----
+
+// A mistyped name is reported instead of the mismatch that it causes.
+tile.kernel @mistyped_dimension params(BLOCK: int) (%x: !tile.view<[?], f32>) grid(%i = 1) {
+  %t = tile.load %x[%i] : !tile.view<[?], f32> -> !tile.tile<[BLOCK], f32>
+  // expected-error @+1 {{uses type '!tile.tile<[BLOK], f16>', but 'BLOK' is not a parameter of @mistyped_dimension; did you mean 'BLOCK'?}}
+  %h = tile.cast %t : !tile.tile<[BLOCK], f32> -> !tile.tile<[BLOK], f16>
+}
+
+// -----
+
+tile.kernel @mistyped_element params(BLOCK: int) (%x: !tile.view<[?], f16>) grid(%i = 1) {
+  // expected-error @+1 {{uses type '!tile.tile<[BLOCK], fp16>', but 'fp16' is not a parameter of @mistyped_element; did you mean 'f16'?}}
+  %t = tile.load %x[%i] : !tile.view<[?], f16> -> !tile.tile<[BLOCK], fp16>
+}
+
+// -----
+
+// Clauses are reported at their places.
+tile.kernel @constraint_on_its_line params(B: int)
+    require(B > 0,
+            // expected-error @+1 {{a constraint takes dim(x, 1), but 'x' has rank 1; dimensions are counted from 0}}
+            dim(x, 1) == B)
+    (%x: !tile.view<[?], f32>)
+    grid(%i = 1) {
+}
+
+// -----
+
+tile.kernel @same_dims_on_its_line
+    require(
+        // expected-error @+1 {{a constraint takes dim(x, 2), but 'x' has rank 1; dimensions are counted from 0}}
+        same_dims(x, y, 0, 2),
+        dim(x, 0) > 0)
+    (%x: !tile.view<[?], f32>, %y: !tile.view<[?], f32>)
+    grid(%i = 1) {
+}
+
+// -----
+
+tile.kernel @grid_on_its_line (%x: !tile.view<[?], f32>)
+    grid(%i = 1,
+         // expected-error @+1 {{a grid extent may take dim of views among the arguments only, but got 'xx'}}
+         %j = dim(xx, 0)) {
+}

@@ -508,3 +508,19 @@ tile.kernel @accumulate_malformed params() (%n: i32) grid(%i = 1) {
     tile.yield %old : tensor<4x4xf32>
   }) : (i32, i32, tensor<4x4xf32>) -> tensor<4x4xf32>
 }
+
+// -----
+
+func.func @formula_as_init(%q: i32, %n: i32) {
+  // expected-error @+1 {{what a result begins with must be a value, but got 'full'; for a formula, write a statement '%x = tile.expr ...' before it and give %x}}
+  %max = tile.for_blocks %k in (%q to %n) against (%q to %n) keep %keep : tensor<16x8xi1> iter_args(%m = full(-1.0) : tensor<16xf32>) {
+  }
+}
+
+// -----
+
+func.func @operator_in_init(%q: i32, %n: i32, %zero: tensor<16xf32>) {
+  // expected-error @+1 {{what a result begins with must be a value, but got '+'; for a formula, write a statement '%x = tile.expr ...' before it and give %x}}
+  %max = tile.for_blocks %k in (%q to %n) against (%q to %n) keep %keep : tensor<16x8xi1> iter_args(%m = %zero + 1 : tensor<16xf32>) {
+  }
+}

@@ -551,3 +551,17 @@ func.func @paged_one_row(%x: !tile.view<[?, ?, 64], f32>, %b: i32) {
   // expected-note @+1 {{this use}}
   %1 = tile.load %0[%b, 0] : !tile.view<[?, 64], f32> -> !tile.tile<[64], f32>
 }
+
+// -----
+
+func.func @formula_as_index(%x: !tile.view<[?, ?], f32>, %i: i32) {
+  // expected-error @+1 {{an index must be a value or an integer, but got '*'; for a formula, write a statement '%x = tile.expr ...' before it and give %x}}
+  %0 = tile.load %x[0, %i * 2] : !tile.view<[?, ?], f32> -> tensor<4xf32>
+}
+
+// -----
+
+func.func @call_as_index(%x: !tile.view<[?], f32>, %i: i32) {
+  // expected-error @+1 {{an index must be a value or an integer, but got 'min'; for a formula, write a statement '%x = tile.expr ...' before it and give %x}}
+  %0 = tile.load %x[min(%i, 2)] : !tile.view<[?], f32> -> tensor<4xf32>
+}

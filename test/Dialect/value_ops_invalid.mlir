@@ -123,7 +123,7 @@ func.func @dot_rank(%x: tensor<4x4x4xf32>, %y: tensor<4x4xf32>) {
 // -----
 
 func.func @dot_elements(%x: tensor<4x4xf16>, %y: tensor<4x4xbf16>) {
-  // expected-error @+1 {{operands must have the same elements, but got 'f16' and 'bf16'}}
+  // expected-error @+1 {{operands must have the same elements, but got 'f16' and 'bf16'; convert one with tile.cast}}
   %0 = tile.dot %x, %y : tensor<4x4xf16>, tensor<4x4xbf16> -> tensor<4x4xf32>
 }
 
@@ -137,8 +137,36 @@ func.func @dot_integers(%x: tensor<4x4xi32>) {
 // -----
 
 func.func @dot_inner(%x: !tile.tile<[M, D], T>, %y: !tile.tile<[N, D], T>) {
-  // expected-error @+1 {{inner dimensions must agree, but got [D] and [N]}}
+  // expected-error @+1 {{inner dimensions must agree, but got [D] and [N]; write transpose_b}}
   %0 = tile.dot %x, %y : !tile.tile<[M, D], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, D], f32>
+}
+
+// -----
+
+func.func @dot_inner_first(%x: !tile.tile<[D, M], T>, %y: !tile.tile<[D, N], T>) {
+  // expected-error @+1 {{inner dimensions must agree, but got [M] and [D]; write transpose_a}}
+  %0 = tile.dot %x, %y : !tile.tile<[D, M], T>, !tile.tile<[D, N], T> -> !tile.tile<[M, D], f32>
+}
+
+// -----
+
+func.func @dot_inner_transposed(%x: !tile.tile<[M, D], T>, %y: !tile.tile<[D, N], T>) {
+  // expected-error @+1 {{inner dimensions must agree, but got [D] and [N]; leave out transpose_b}}
+  %0 = tile.dot %x, %y transpose_b : !tile.tile<[M, D], T>, !tile.tile<[D, N], T> -> !tile.tile<[M, D], f32>
+}
+
+// -----
+
+func.func @dot_inner_both(%x: !tile.tile<[D, M], T>, %y: !tile.tile<[N, D], T>) {
+  // expected-error @+1 {{inner dimensions must agree, but got [M] and [N]; write transpose_a and write transpose_b}}
+  %0 = tile.dot %x, %y : !tile.tile<[D, M], T>, !tile.tile<[N, D], T> -> !tile.tile<[M, D], f32>
+}
+
+// -----
+
+func.func @dot_inner_none(%x: !tile.tile<[M, D], T>, %y: !tile.tile<[N, K], T>) {
+  // expected-error @+1 {{inner dimensions must agree, but got [D] and [N]; give both the same extent}}
+  %0 = tile.dot %x, %y : !tile.tile<[M, D], T>, !tile.tile<[N, K], T> -> !tile.tile<[M, D], f32>
 }
 
 // -----

@@ -26,7 +26,7 @@
 // RUN: not tilewright-opt %s --tile-specialize='params=D=8,CAUSAL=topleft' 2>&1 | FileCheck %s --check-prefix=ENUM
 // ENUM: error: parameter 'CAUSAL' of kernel @main must be one of "none", "top_left", but got "topleft"
 // RUN: not tilewright-opt %s --tile-specialize='params=D=8,T=i32' 2>&1 | FileCheck %s --check-prefix=TYPE
-// TYPE: error: parameter 'T' of kernel @main must be one of f64, f32, f16, bf16, e4m3, e5m2, but got 'i32'
+// TYPE: error: parameter 'T' of kernel @main must be one of f64, f32, f16, bf16, e4m3, e5m2, i8, but got 'i32'
 // RUN: not tilewright-opt %s --tile-specialize='params=D=8,BLOCK_M=96' 2>&1 | FileCheck %s --check-prefix=ALLOWED
 // ALLOWED: error: parameter 'BLOCK_M' of kernel @main must be one of 64, 128, but got 96
 // RUN: not tilewright-opt %s --tile-specialize='params=D=8,D=16' 2>&1 | FileCheck %s --check-prefix=TWICE
