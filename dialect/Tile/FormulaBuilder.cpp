@@ -264,10 +264,9 @@ private:
   }
 
   Value rejectType(const Node &node, Type type, Type expected) {
+    StringRef value = node.kind == Node::Operand ? node.operand.name : "x";
     return reject(node) << "a value of type " << expected << " is required here, but got " << type
-                        << suggestConversion(type, expected, /*inFormula=*/true,
-                                             node.kind == Node::Operand ? node.operand.name
-                                                                        : StringRef("x"));
+                        << suggestConversion(type, expected, /*inFormula=*/true, value);
   }
 
   /// The value of a node whose type its operands tell, unless `type` does.

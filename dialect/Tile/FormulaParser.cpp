@@ -18,7 +18,7 @@ using namespace tilewright::tile;
 namespace tilewright::tile::formula {
 namespace {
 
-/// Marks that formulas do not have, longest first; MLIR's lexer has none of them.
+/// Operators of other languages that formulas do not have, longest first.
 struct OtherMark {
   StringLiteral mark, remedy;
 };
@@ -27,9 +27,7 @@ constexpr OtherMark otherMarks[] = {{"!=", "write ne(a, b)"},
                                     {"||", "write or(a, b)"},
                                     {"**", "write x * x"},
                                     {"!", "write not(a)"},
-                                    {"&", "write and(a, b) of "
-                                          "conditions, bitand(a, b) of integers"},
-                                    {"|", "write or(a, b) of conditions"},
+                                    {"&", "write bitand(a, b)"},
                                     {"^", "write x * x for a power"},
                                     {"%", "write mod(a, b)"}};
 
@@ -423,7 +421,7 @@ ParseResult parseFormula(OpAsmParser &parser, NodePtr &result) {
     return failure();
   // MLIR's lexer reads these as tokens of its own.
   SMLoc loc = parser.getCurrentLocation();
-  if (StringRef text(loc.getPointer()); text.starts_with("|"))
+  if (StringRef text(loc.getPointer()); text.starts_with("||"))
     return parser.emitError(loc) << explainMark(text);
   return success();
 }

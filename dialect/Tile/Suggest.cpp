@@ -104,20 +104,20 @@ std::string ParsedParams::explain(Type type) const {
   std::string text;
   visitNames(type, [&](StringRef name, bool isElement) {
     if (text.empty() && !llvm::is_contained(params, name))
-      text = "; " + describeUnknownName(name, isElement, params, kernel);
+      text = ("; '" + name + "' is not a parameter of @" + kernel + "; ").str() +
+             suggestParameter(name, isElement, params);
   });
   return text;
 }
 
-std::string tilewright::tile::describeUnknownName(StringRef name, bool isElement,
-                                                  ArrayRef<StringRef> params, StringRef kernel) {
+std::string tilewright::tile::suggestParameter(StringRef name, bool isElement,
+                                               ArrayRef<StringRef> params) {
   SmallVector<StringRef> candidates(params);
   if (isElement)
     candidates.append({"f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "i8", "i1"});
   StringRef similar = findSimilar(name, candidates);
-  return "'" + name.str() + "' is not a parameter of @" + kernel.str() + "; " +
-         (similar.empty() ? "declare it there, or correct the name"
-                          : "did you mean '" + similar.str() + "'?");
+  return similar.empty() ? "declare it there, or correct the name"
+                         : "did you mean '" + similar.str() + "'?";
 }
 
 std::string tilewright::tile::suggestConversion(Type type, Type expected, bool inFormula,

@@ -33,9 +33,10 @@ llvm::StringRef findSimilarOperation(llvm::StringRef name, mlir::MLIRContext &co
 std::string suggestConversion(mlir::Type type, mlir::Type expected, bool inFormula,
                               llvm::StringRef value = "...");
 
-/// "'BLOK' is not a parameter of @k; did you mean 'BLOCK'?". `isElement`: it stands for a type.
-std::string describeUnknownName(llvm::StringRef name, bool isElement,
-                                llvm::ArrayRef<llvm::StringRef> params, llvm::StringRef kernel);
+/// The remedy for a name in a type that is no parameter: "did you mean 'BLOCK'?". `isElement`: it
+/// stands for a type.
+std::string suggestParameter(llvm::StringRef name, bool isElement,
+                             llvm::ArrayRef<llvm::StringRef> params);
 
 /// Calls `visit` for the names of parameters in a type. `isElement`: the name stands for a type.
 void visitNames(mlir::Type type, llvm::function_ref<void(llvm::StringRef, bool isElement)> visit);

@@ -411,15 +411,20 @@ static SmallVector<StringRef> getParamNames(const Signature &signature) {
 LogicalResult verifyNamesAreDeclared(const Signature &signature) {
   SmallVector<StringRef> params = getParamNames(signature);
   StringRef kernel = SymbolTable::getSymbolName(signature.op).getValue();
-  auto verify = [&](Operation *where, Type type) {
-    std::string unknown;
+  auto verify = [&](Operation *where, Type type) -> LogicalResult {
+    StringRef unknown;
+    bool standsForType = false;
     visitNames(type, [&](StringRef name, bool isElement) {
-      if (unknown.empty() && !llvm::is_contained(params, name))
-        unknown = describeUnknownName(name, isElement, params, kernel);
+      if (!unknown.empty() || llvm::is_contained(params, name))
+        return;
+      unknown = name;
+      standsForType = isElement;
     });
-    return unknown.empty()
-               ? success()
-               : LogicalResult(where->emitOpError() << "uses type " << type << ", but " << unknown);
+    if (unknown.empty())
+      return success();
+    return where->emitOpError() << "uses type " << type << ", but '" << unknown
+                                << "' is not a parameter of @" << kernel << "; "
+                                << suggestParameter(unknown, standsForType, params);
   };
   auto verifyBlocks = [&](Operation *op) {
     for (Region &region : op->getRegions())

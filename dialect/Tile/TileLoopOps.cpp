@@ -81,7 +81,7 @@ static ParseResult parseIterArgs(OpAsmParser &parser, ParsedLoop &loop) {
     if (init.has_value() && failed(*init))
       return failure();
     if (!init.has_value() || !StringRef(parser.getCurrentLocation().getPointer()).starts_with(":"))
-      return rejectFormula(parser, "what a result begins with");
+      return rejectFormula(parser, /*isIndex=*/false);
     if (parser.parseColonType(argument.type))
       return failure();
     loop.initTypes.push_back(argument.type);

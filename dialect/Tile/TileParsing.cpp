@@ -258,10 +258,10 @@ void printLiteral(OpAsmPrinter &printer, Operation *, Attribute value, Type resu
   printer << " : " << result;
 }
 
-ParseResult rejectFormula(OpAsmParser &parser, StringRef what) {
+ParseResult rejectFormula(OpAsmParser &parser, bool isIndex) {
   SMLoc loc = parser.getCurrentLocation();
-  return parser.emitError(loc)
-         << what << " must be a value" << (what == "an index" ? " or an integer" : "")
+  return parser.emitError(loc, isIndex ? "an index must be a value or an integer"
+                                       : "what a result begins with must be a value")
          << ", but got " << getToken(loc)
          << "; for a formula, write a statement '%x = tile.expr ...' before it and give %x";
 }
@@ -276,14 +276,14 @@ ParseResult parseIndexList(OpAsmParser &parser,
     if (!parsed.has_value())
       parsed = parser.parseOptionalOperand(indices.emplace_back());
     if (!parsed.has_value())
-      return rejectFormula(parser, "an index");
+      return rejectFormula(parser, /*isIndex=*/true);
     list.push_back(integer);
     if (failed(*parsed))
       return failure();
     // The next token is read: behind an index there is a comma or the end of the list.
     StringRef rest(parser.getCurrentLocation().getPointer());
     return rest.starts_with(",") || rest.starts_with("]") ? ParseResult::success()
-                                                          : rejectFormula(parser, "an index");
+                                                          : rejectFormula(parser, /*isIndex=*/true);
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
     return failure();

@@ -27,8 +27,9 @@ parseIndexList(mlir::OpAsmParser &parser,
 void printIndexList(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::OperandRange indices,
                     llvm::ArrayRef<int64_t> integers);
 
-/// The error of a place, "an index", that takes a value, where the text goes on as a formula would.
-mlir::ParseResult rejectFormula(mlir::OpAsmParser &parser, llvm::StringRef what);
+/// The error of a place that takes a value, an index or what a result of a loop begins with, where
+/// the text goes on as a formula would.
+mlir::ParseResult rejectFormula(mlir::OpAsmParser &parser, bool isIndex);
 
 /// `let? NAME, ...: kind (in [value, ...])? (= default)?`
 mlir::ParseResult parseParamDecls(mlir::AsmParser &parser,

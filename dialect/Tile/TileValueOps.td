@@ -377,7 +377,7 @@ def Tile_ExprOp : Tile_Op<"expr", [
 
     - `min`, `max`; `ne`, which holds for NaN; for floats `neg`, `abs`, `exp`, `exp2`, `log`, `log2`, `sqrt`, `rsqrt`
       and `tanh`; for integers, which are signed, `mod` (`arith.remsi`), `ceildiv` and `bitand`; `/` truncates;
-    - `and` and `or` of conditions, and `select(condition, a, b)`;
+    - `and`, `or` and `not` of conditions, and `select(condition, a, b)`;
     - `full(x)`, a scalar as a tile; `expand(x, dim)`, `iota(x, dim)` and `reduce add(x, dim)`, as the operations of
       these names;
     - `cast(x)`, as `tile.cast` from the type of x. A second type, after `->`, casts the result;

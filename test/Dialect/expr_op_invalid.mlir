@@ -394,6 +394,13 @@ func.func @both(%i: i32) {
 
 // -----
 
+func.func @bits(%i: i32) {
+  // expected-error @+1 {{unexpected character; a formula has no '&'; write bitand(a, b)}}
+  %0 = tile.expr %i & 4 : i32
+}
+
+// -----
+
 func.func @either(%i: i32) {
   // expected-error @+1 {{a formula has no '||'; write or(a, b)}}
   %0 = tile.expr %i > 0 || %i < 4 : i32
