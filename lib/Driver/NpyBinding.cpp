@@ -182,6 +182,11 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
   if (argument.isWritten && request.output.empty())
     return makeError(describe(argument) +
                      " is written, and --in discards the result; give it with --out or --inout");
+  if (!argument.isWritten && !argument.isCapture && !request.output.empty())
+    return makeError(
+        describe(argument) + " must be written by the entry to be given with " +
+        (request.input.empty() ? "--out" : "--inout") +
+        ", but no tile.store or addition writes it; store to it, or give it with --in");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
     return makeError(describe(argument) +

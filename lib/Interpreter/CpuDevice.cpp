@@ -183,7 +183,7 @@ public:
   LogicalResult launch(tile::KernelOp kernel, ArrayRef<BoundArgument> arguments,
                        const llvm::StringMap<BoundArgument> &captures) override {
     return interpreter::launch(*kernels[kernel], arguments, captures, options.threads,
-                               options.watches);
+                               options.watches, options.checksInstances);
   }
 
 private:

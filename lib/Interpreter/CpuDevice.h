@@ -27,6 +27,9 @@ struct RunOptions {
   unsigned threads = 0;
   /// Elements whose writers are recorded (Watch.h); the run then uses one thread.
   WatchList *watches = nullptr;
+  /// An error where an instance stores an element that another one of the same launch stores or
+  /// loads (InstanceCheck.h).
+  bool checksInstances = true;
 };
 
 /// Runs the kernel or program `entry`, whose parameters are bound. Arguments, and the captures of

@@ -20,6 +20,8 @@ class Operation;
 
 namespace tilewright::interpreter {
 
+class InstanceCheck;
+
 /// Index of a value in Frame::values, or of a view in Frame::views.
 using Slot = unsigned;
 
@@ -53,7 +55,8 @@ struct Frame {
   Progress *progress = nullptr; ///< progress of the launch; null if instances run one after another
   int64_t instance = 0;         ///< the current instance
   int64_t instances = 1;        ///< number of instances of the launch
-  bool prints = true;           ///< false where an earlier run of the same launch has printed
+  InstanceCheck *check = nullptr; ///< of what instances store and load; null: not checked
+  bool prints = true;             ///< false where an earlier run of the same launch has printed
 
   int64_t roundsLeft = std::numeric_limits<int64_t>::max(); ///< that loops may still execute
   /// Set by the step that failed.

@@ -6,6 +6,7 @@
 #include "lib/Interpreter/Launch.h"
 
 #include "lib/Interpreter/ElementConstraints.h"
+#include "lib/Interpreter/InstanceCheck.h"
 #include "lib/Interpreter/StatedConditions.h"
 #include "lib/Interpreter/Watch.h"
 
@@ -210,7 +211,7 @@ void notePoint(InFlightDiagnostic &error, const CompiledKernel &kernel, ArrayRef
 
 LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> arguments,
                      const llvm::StringMap<BoundArgument> &captures, unsigned threads,
-                     WatchList *watches) {
+                     WatchList *watches, bool checksInstances) {
   if (failed(checkConstraints(kernel.op, arguments, captures)))
     return failure();
   FailureOr<Grid> grid = gridOf(kernel, arguments);
@@ -223,6 +224,10 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
     threads = numeric::hardwareThreads();
   threads = static_cast<unsigned>(std::clamp<int64_t>(points, 1, std::min(threads, maxThreads)));
 
+  std::unique_ptr<InstanceCheck> check;
+  if (checksInstances)
+    check = InstanceCheck::create(kernel.op, arguments, grid->extents, kernel.hasTurns,
+                                  /*hasThreads=*/threads > 1);
   std::optional<Progress> progress;
   if (kernel.hasTurns)
     progress.emplace(points);
@@ -237,6 +242,7 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
     }
     frame->instance = number;
     frame->instances = points;
+    frame->check = check.get();
     auto end = llvm::scope_exit([&] {
       if (progress)
         progress->noteEnd(number);
@@ -244,7 +250,7 @@ LogicalResult launch(const CompiledKernel &kernel, ArrayRef<BoundArgument> argum
     auto point = grid->pointAt(number);
     for (auto [slot, id] : llvm::zip_equal(kernel.gridIds, point))
       frame->values[slot].setSplat(Scalar::fromInt(id, Storage::I32));
-    if (kernel.code.run(*frame)) {
+    if (kernel.code.run(*frame) && !frame->failedOp) {
       if (watches)
         watches->note(kernel.op, point);
       return Status::success();

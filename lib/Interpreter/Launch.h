@@ -50,10 +50,10 @@ void notePoint(mlir::InFlightDiagnostic &error, const CompiledKernel &kernel,
 
 /// Checks the constraints of the kernel and executes every grid point on the threads. The first
 /// error stops all of them and is reported at the failing operation. Uses one thread if elements
-/// are watched.
+/// are watched. `checksInstances`: see InstanceCheck.h.
 mlir::LogicalResult launch(const CompiledKernel &kernel, llvm::ArrayRef<BoundArgument> arguments,
                            const llvm::StringMap<BoundArgument> &captures, unsigned threads,
-                           WatchList *watches = nullptr);
+                           WatchList *watches = nullptr, bool checksInstances = true);
 
 } // namespace tilewright::interpreter
 

@@ -3,6 +3,7 @@
 //
 // Operations of tile on views and on the shape of tiles.
 
+#include "lib/Interpreter/InstanceCheck.h"
 #include "lib/Interpreter/Lowering.h"
 #include "lib/Interpreter/MemorySteps.h"
 #include "lib/Interpreter/Placements.h"
@@ -101,11 +102,15 @@ LogicalResult lower(Lowering &lowering, tile::AtOp op) {
   ValueResult result = lowering.result(op.getResult());
   return emitElementwise(
       lowering, op, indices, result,
-      [=](Frame &frame, const numeric::Operand *in, void *out, size_t n) {
+      [=, op = op.getOperation()](Frame &frame, const numeric::Operand *in, void *out, size_t n) {
         const View &view = frame.views[source];
         llvm::SmallVector<numeric::PointIndex, 4> points;
         for (auto [d, index] : llvm::enumerate(indices))
           points.push_back({in[d], index.storage, view.extents[d], view.strides[d]});
+        // An elementwise step cannot fail by a text; the launch finds the first one in the frame.
+        if (frame.check && !frame.failedOp)
+          if (auto message = frame.check->noteLoad(frame.instance, view, points, n))
+            (void)frame.fail(op, std::move(*message));
         numeric::loadPoints(view.type, view.data, points.data(), points.size(), result.storage,
                             nullptr, out, n);
         return numeric::OpError::None;

@@ -5,6 +5,8 @@
 
 #include "lib/Interpreter/MemorySteps.h"
 
+#include "lib/Interpreter/InstanceCheck.h"
+
 #include "base/Numeric/ExactSum.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -89,6 +91,13 @@ bool TransferStep::run(Frame &frame) const {
     axis.extent = isInside;
   }
 
+  if (frame.check && kind != TransferKind::AtomicAdd) {
+    std::optional<std::string> message =
+        kind == TransferKind::Load ? frame.check->noteLoad(frame.instance, view.type, base, axes)
+                                   : frame.check->noteStore(frame.instance, view.type, base, axes);
+    if (message)
+      return fail(frame, std::move(*message));
+  }
   if (kind == TransferKind::Load) {
     const void *padding = pad ? &frame.values[pad->slot].scalar : nullptr;
     BufferRef buffer(frame.pool.allocate(result.bytes()));
