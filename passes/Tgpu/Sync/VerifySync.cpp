@@ -5,12 +5,14 @@
 // describes the method.
 
 #include "passes/Tgpu/Sync/VerifySync.h"
+#include "passes/Tgpu/Analysis/Notes.h"
 #include "passes/Tgpu/Analysis/WrittenViews.h"
 #include "passes/Tgpu/Sync/SyncCoverage.h"
 
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUVERIFYSYNC
@@ -175,15 +177,21 @@ private:
     return false;
   }
 
+  /// A line of the source is named once: the parts of its loop have the same synchronization.
   void report(const Coverage &coverage) const {
-    for (UncheckedSync unchecked : coverage.findUnreached())
-      if (unchecked.isBesideProduct)
-        unchecked.op->emitWarning()
-            << "'" << unchecked.op->getName()
-            << "' is not checked: no launch that tgpu-verify-sync plays reaches it; run the kernel "
-               "on the simulator with arguments that do";
-      else if (reportUnreached)
-        unchecked.op->emitRemark("was not reached by any simulated launch");
+    llvm::StringSet<> lines;
+    for (UncheckedSync unchecked : coverage.findUnreached()) {
+      Operation *op = unchecked.op;
+      std::string place = describePlace(op->getLoc());
+      if (!unchecked.isBesideProduct) {
+        if (reportUnreached)
+          op->emitRemark("was not reached by any simulated launch");
+      } else if (lines.insert(StringRef(place).rsplit(':').first).second) {
+        op->emitWarning() << "'" << op->getName()
+                          << "' is not checked: no launch that tgpu-verify-sync plays reaches it; "
+                             "run the kernel on the simulator with arguments that do";
+      }
+    }
   }
 };
 
