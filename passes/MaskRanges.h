@@ -6,10 +6,16 @@
 #ifndef TILEWRIGHT_PASSES_MASKRANGES_H
 #define TILEWRIGHT_PASSES_MASKRANGES_H
 
+#include "llvm/ADT/StringRef.h"
+
 namespace tilewright {
 
 /// Their results.
 enum MaskRange : unsigned { MayBegin, MayEnd, MustBegin, MustEnd, IsTight };
+
+/// The metadata of the function's location, which then is that of the first operation of the mask
+/// that is not analyzed, if there is one: for reports.
+inline constexpr llvm::StringLiteral maskNotFollowedName = "mask-not-followed";
 
 } // namespace tilewright
 

@@ -135,6 +135,9 @@ private:
     if (kept.edge && !derivation.isByRemainder && isSumOfArguments(kept.edge, shifts))
       rowEdgeAttr.setOfResult(ranges, MustEnd, shifts);
 
+    if (!derivation.obstacles.empty())
+      ranges->setLoc(FusedLoc::get({derivation.obstacles.front()->getLoc()},
+                                   builder.getStringAttr(maskNotFollowedName), &getContext()));
     for (Operation *op : derivation.obstacles)
       remark::missed(op->getLoc(), remark::RemarkOpts::name("mask-not-followed")
                                        .category("tile-analyze-masks")

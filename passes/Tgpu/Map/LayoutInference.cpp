@@ -222,7 +222,11 @@ std::string LayoutInference::whyNotWgmma(tile::DotOp dot) const {
     os << "by " << warps << " warps, a product must have a multiple of " << rows
        << " rows and of 8 columns, but got " << shape[0] << 'x' << shape[1]
        << (shape[0] % rowsOfWarpgroup ? "; use blocks of a multiple of 64 rows"
-                                      : "; use other blocks, or fewer warps");
+                                      : "; use other blocks, or fewer warps")
+       << (shape[0] < rowsOfWarpgroup
+               ? ", or give the kernel the attribute tgpu.transpose_few_rows, where all products "
+                 "have a multiple of 64 columns"
+               : "");
   else if (Status lies = checkLieForWgmma(dot); !lies)
     os << lies.message() << "; use blocks whose rows are a multiple of 32 bytes";
   else

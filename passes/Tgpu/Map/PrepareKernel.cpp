@@ -8,8 +8,10 @@
 #include "base/Target/Target.h"
 #include "dialect/Tgpu/MatrixShape.h"
 #include "passes/FirstUser.h"
+#include "passes/MaskRanges.h"
 #include "passes/Tgpu/Analysis/Notes.h"
 #include "passes/Tgpu/Analysis/WrittenViews.h"
+#include "passes/Tgpu/Map/BlockLoop.h"
 #include "passes/Tgpu/Map/ConvertedOperands.h"
 #include "passes/Tgpu/Map/LayoutInference.h"
 #include "passes/Tgpu/Map/TransposeTiles.h"
@@ -76,6 +78,22 @@ void tgpu::widenProducts(tile::KernelOp kernel, const Target &target, int64_t wa
       }
       operand.set(wide);
     }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Masks
+//===----------------------------------------------------------------------===//
+
+void tgpu::noteMasksOfBlocks(tile::KernelOp kernel) {
+  kernel.walk([&](tile::ForBlocksOp loop) {
+    auto ranges = loop.getRangesAttr() ? getRanges(loop) : func::FuncOp();
+    auto place = ranges ? dyn_cast<FusedLoc>(ranges.getLoc()) : FusedLoc();
+    auto name = place ? dyn_cast_if_present<StringAttr>(place.getMetadata()) : StringAttr();
+    if (name && name.getValue() == maskNotFollowedName)
+      recordNote(kernel, place, "a mask that is evaluated for each block",
+                 "how it depends on a position is not analyzed; if the columns that each row keeps "
+                 "are one span, give the limits of the spans, as kernels/mods/spans.mlir does");
   });
 }
 

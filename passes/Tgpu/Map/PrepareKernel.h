@@ -15,6 +15,10 @@ namespace tilewright::tgpu {
 /// number that the user wants, or 0.
 void widenProducts(tile::KernelOp kernel, const Target &target, int64_t warps);
 
+/// Records for reports which masks of blocks are evaluated for each block, since
+/// tile-analyze-masks, which has emitted the remark, found no ranges.
+void noteMasksOfBlocks(tile::KernelOp kernel);
+
 /// Loads 16-bit operands whose extent along k is not a multiple of the instruction's k, but ends
 /// with their views, with further columns, which are zero in both operands.
 void roundInnerExtents(tile::KernelOp kernel);

@@ -59,6 +59,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
     for (auto kernel : llvm::to_vector(getOperation().getOps<tile::KernelOp>())) {
       if (failed(checkTiles(kernel)))
         return signalPassFailure();
+      tgpu::noteMasksOfBlocks(kernel);
       tgpu::widenProducts(kernel, *machine, warps);
       tgpu::roundInnerExtents(kernel);
       if (hasWgmma && tgpu::transposeFewRowsAttr.isOn(kernel))

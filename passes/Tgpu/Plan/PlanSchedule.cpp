@@ -108,6 +108,20 @@ private:
         << remark::reason("{0}", refusal.why);
   }
 
+  /// Whether copies are in a branch, of a target with wgmma, beside products by mma.sync, which
+  /// have a note. Such a branch may be the mapping's own (blocks with and without a mask), which is
+  /// split into loops if the products are wgmma.
+  static bool isInBranchBesideMma(KernelOp kernel, scf::ForOp loop) {
+    if (!getTargetOf(kernel).has(Feature::Wgmma))
+      return false;
+    bool hasCopy = false, hasWgmma = false;
+    loop->walk([&](Operation *op) {
+      hasCopy |= isa<CopyAsyncOp>(op);
+      hasWgmma |= isa<WgmmaOp>(op);
+    });
+    return hasCopy && !hasWgmma;
+  }
+
   /// Why the body of a loop has no copy.
   static std::string whyNoCopy(scf::ForOp loop) {
     WalkResult copy = loop->walk([](CopyAsyncOp) { return WalkResult::interrupt(); });
@@ -208,8 +222,9 @@ private:
     FailureOr<CopySlice> slice = CopySlice::get(loop, /*explain=*/false);
     if (failed(slice)) {
       Refusal refusal = findRefusal(loop, [&] { (void)CopySlice::get(loop, /*explain=*/true); });
-      noteNotAhead(kernel, loop, refusal.location,
-                   loop.getBody()->getOps<CopyAsyncOp>().empty() ? whyNoCopy(loop) : refusal.why);
+      bool hasCopy = !loop.getBody()->getOps<CopyAsyncOp>().empty();
+      if (hasCopy || !isInBranchBesideMma(kernel, loop))
+        noteNotAhead(kernel, loop, refusal.location, hasCopy ? refusal.why : whyNoCopy(loop));
       return;
     }
     Skeleton skeleton = overrides.skeleton.value_or(Skeleton::Multistage);
