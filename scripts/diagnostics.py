@@ -80,7 +80,7 @@ PARTS = {
     "choose blocks that need fewer": "",
     "make its tiles smaller": "",
 }
-SPILLS = "kernel @… spills … bytes of registers on …"  # of the warning that has these remedies
+SPILLS = "kernel @… spills registers on …, … bytes stored and … loaded…"  # of the warning that has these remedies
 INTRODUCTION = """\
 # Diagnostics
 

@@ -109,18 +109,25 @@ SpillWarnings::SpillWarnings(ModuleOp mapped, const GpuOptions &options) : targe
 
 void SpillWarnings::emit(llvm::ArrayRef<KernelResources> resources) const {
   for (const Kernel &kernel : kernels) {
-    int64_t bytes = 0;
-    for (const KernelResources &entry : resources)
-      if (entry.kernel == kernel.name || entry.kernel == kernel.alignedEntry)
-        bytes = std::max(bytes, entry.spillStoreBytes);
     // A few registers that ptxas saves once, outside of loops, have no measurable cost.
     constexpr int64_t mostHarmless = 32;
-    if (bytes <= mostHarmless)
+    // The form that the report names first, unless only the other one spills.
+    const KernelResources *spilled = nullptr;
+    for (const KernelResources &entry : resources)
+      if (entry.spillStoreBytes > mostHarmless &&
+          (entry.kernel == kernel.alignedEntry || (entry.kernel == kernel.name && !spilled)))
+        spilled = &entry;
+    if (!spilled)
       continue;
-    InFlightDiagnostic warning = emitWarning(kernel.location)
-                                 << "kernel @" << kernel.name << " spills " << bytes
-                                 << " bytes of registers on " << target
-                                 << ": its live values exceed the registers of its threads; ";
+    bool hasAligned = llvm::any_of(resources, [&](const KernelResources &entry) {
+      return entry.kernel == kernel.alignedEntry;
+    });
+    InFlightDiagnostic warning =
+        emitWarning(kernel.location)
+        << "kernel @" << kernel.name << " spills registers on " << target << ", "
+        << spilled->spillStoreBytes << " bytes stored and " << spilled->spillLoadBytes << " loaded"
+        << (hasAligned && spilled->kernel == kernel.name ? " in its code for unaligned views" : "")
+        << ": its live values exceed the registers of its threads; ";
     if (kernel.fewer.empty())
       warning << "make its tiles smaller or their extents multiples of 256";
     else

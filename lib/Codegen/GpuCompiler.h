@@ -42,7 +42,8 @@ class SpillWarnings {
 public:
   SpillWarnings(mlir::ModuleOp mapped, const GpuOptions &options);
 
-  /// Emits a warning at each kernel whose code spills, with the maximum over its forms.
+  /// Emits a warning at each kernel whose code spills, with the bytes of the form that a report
+  /// names first; those of the form for unaligned views if only that spills.
   void emit(llvm::ArrayRef<KernelResources> resources) const;
 
 private:

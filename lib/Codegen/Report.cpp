@@ -287,8 +287,14 @@ public:
     });
     LoopReport outside = describe(kernel.getBody(), {});
     report.loops.insert(report.loops.begin(), std::move(outside));
-    for (UncheckedSync unchecked : findUncheckedSync(kernel))
-      report.unchecked.push_back(describePlace(unchecked.op->getLoc()));
+    for (UncheckedSync unchecked : findUncheckedSync(kernel)) {
+      std::string place = describePlace(unchecked.op->getLoc());
+      bool isKnown = llvm::any_of(report.unchecked, [&](llvm::StringRef known) {
+        return known.rsplit(':').first == llvm::StringRef(place).rsplit(':').first;
+      });
+      if (!isKnown)
+        report.unchecked.push_back(std::move(place));
+    }
     return std::move(report);
   }
 
@@ -457,8 +463,8 @@ void tilewright::printSummary(llvm::raw_ostream &os, const std::vector<KernelRep
         computeOccupancy(kernel, known ? std::optional(known->registers) : std::nullopt);
     os << kernel.kernel << " for " << kernel.target << ": " << 32 * kernel.warps << " threads, ";
     if (known)
-      os << known->registers << " registers, " << known->spillStoreBytes + known->spillLoadBytes
-         << " bytes spilled, ";
+      os << known->registers << " registers, spills " << known->spillStoreBytes
+         << " bytes stored and " << known->spillLoadBytes << " loaded, ";
     os << kernel.sharedBytes << " bytes shared, " << (known ? "" : "at most ") << occupancy.blocks
        << (occupancy.blocks == 1 ? " block" : " blocks") << " per multiprocessor, "
        << (kernel.roles.empty() ? "no roles" : "roles") << '\n';
