@@ -135,7 +135,8 @@ static LogicalResult verifyBoxes(Op op, int64_t groups = 1, bool isOfPages = fal
     return op->emitOpError("has malformed indices; use its custom assembly format");
   if (staticIndices.size() != box.size())
     return op->emitOpError() << "needs one index for each dimension of its map: rank " << box.size()
-                             << ", but got " << staticIndices.size() << " indices";
+                             << ", but got " << staticIndices.size()
+                             << (staticIndices.size() == 1 ? " index" : " indices");
   bool isOfPart = map.isRagged() && !isOfPages;
   if (isOfPart != static_cast<bool>(op.getBegin()) || isOfPart != static_cast<bool>(op.getSize()))
     return op->emitOpError() << "needs 'from' and 'size' with a ragged tensor map, and with no "

@@ -374,10 +374,15 @@ private:
     if (!source)
       return {};
     Type result = dropDim(source.getType(), node.dim);
-    if (!result)
-      return reject(node)
-             << "must reduce one dimension of a tile and leave another, but got dimension "
-             << node.dim << " of " << source.getType();
+    if (!result) {
+      Rejection error = reject(node);
+      error << "must reduce one dimension of a tile and leave another, but got dimension "
+            << node.dim << " of " << source.getType();
+      if (isTile(source.getType()) && getRank(source.getType()) == 1)
+        error << "; repeat a row to reduce it to one number: reduce add(expand(%x, 0) : !rows, 1) "
+                 "gives the number once for each of the rows";
+      return error;
+    }
     return ReduceOp::create(b, loc, result, node.reduction, source, b.getI64IntegerAttr(node.dim));
   }
 

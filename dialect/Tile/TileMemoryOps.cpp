@@ -89,7 +89,8 @@ static LogicalResult verifyIndexCount(Operation *op, int64_t rank, OperandRange 
   if (static_cast<int64_t>(staticIndices.size()) == rank)
     return success();
   return op->emitOpError() << "needs one index for each dimension of its view: rank " << rank
-                           << ", but got " << staticIndices.size() << " indices";
+                           << ", but got " << staticIndices.size()
+                           << (staticIndices.size() == 1 ? " index" : " indices");
 }
 
 LogicalResult AtOp::verify() {
@@ -463,7 +464,8 @@ LogicalResult AddAtOp::verify() {
   }
   if (static_cast<int64_t>(getIndices().size()) != rank)
     return emitOpError() << "needs one index for each dimension of what it adds to: rank " << rank
-                         << ", but got " << getIndices().size() << " indices";
+                         << ", but got " << getIndices().size()
+                         << (getIndices().size() == 1 ? " index" : " indices");
   for (Value index : getIndices()) {
     Type type = index.getType();
     if (!getElementType(type).isInteger(32))

@@ -172,6 +172,13 @@ func.func @expand_beyond(%x: tensor<8xf32>) {
 
 // -----
 
+func.func @reduce_row(%x: tensor<8xf32>) {
+  // expected-error @+1 {{must reduce one dimension of a tile and leave another, but got dimension 0 of 'tensor<8xf32>'; repeat a row to reduce it to one number: reduce add(expand(%x, 0) : !rows, 1) gives the number once for each of the rows}}
+  %0 = tile.expr reduce add(%x, 0) : tensor<1xf32>
+}
+
+// -----
+
 func.func @type(%x: vector<4xf32>) {
   // expected-error @+1 {{a formula must be of tiles or scalars, but got 'vector<4xf32>'}}
   %0 = tile.expr %x + %x : vector<4xf32>

@@ -124,7 +124,7 @@ func.func @sums_operand(%s: tensor<8xf16>, %seed: tensor<8xf32>) {
 
 // tile.add_at.
 func.func @rank(%x: tensor<8xf32>, %v: !tile.view<[?, ?], f32>, %i: i32) {
-  // expected-error @+1 {{needs one index for each dimension of what it adds to: rank 2, but got 1 indices}}
+  // expected-error @+1 {{needs one index for each dimension of what it adds to: rank 2, but got 1 index}}
   tile.add_at %x, %v[%i] : tensor<8xf32>, !tile.view<[?, ?], f32>, (i32)
   return
 }

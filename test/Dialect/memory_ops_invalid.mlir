@@ -6,7 +6,7 @@
 
 // One element.
 func.func @at_rank(%x: !tile.view<[?, ?], f32>) {
-  // expected-error @+1 {{needs one index for each dimension of its view: rank 2, but got 1 indices}}
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 2, but got 1 index}}
   %0 = tile.at %x[0] : !tile.view<[?, ?], f32>
 }
 
@@ -76,7 +76,7 @@ func.func @at_rank_of_capture() {
 
 tile.capture @c : f32
 func.func @at_indices_of_scalar() {
-  // expected-error @+1 {{needs one index for each dimension of its view: rank 0, but got 1 indices}}
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 0, but got 1 index}}
   %0 = tile.at @c[0] : f32
   return
 }
@@ -291,7 +291,7 @@ func.func @turns_of_floats(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %n: i32)
 // -----
 
 func.func @index_of_turns(%t: tensor<4xf32>, %x: !tile.view<[?], f32>, %turns: !tile.view<[?, ?], i32>, %n: i32) {
-  // expected-error @+1 {{needs one index for each dimension of its view: rank 2, but got 1 indices}}
+  // expected-error @+1 {{needs one index for each dimension of its view: rank 2, but got 1 index}}
   tile.atomic_add %t, %x[0] in order of %n by %turns[%n] : tensor<4xf32>, !tile.view<[?], f32>, !tile.view<[?, ?], i32>
 }
 
@@ -322,7 +322,7 @@ func.func @await_floats(%turns: !tile.view<[?], f32>, %n: i32) {
 
 func.func @await_index(%turns: !tile.view<[?, ?], i32>, %n: i32) {
   tile.spread %m to %n {
-    // expected-error @+1 {{'tile.await' op needs one index for each dimension of its view: rank 2, but got 1 indices}}
+    // expected-error @+1 {{'tile.await' op needs one index for each dimension of its view: rank 2, but got 1 index}}
     tile.await %n of %turns[%m] : !tile.view<[?, ?], i32>
   }
 }
