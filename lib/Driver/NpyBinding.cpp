@@ -183,10 +183,8 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
     return makeError(describe(argument) +
                      " is written, and --in discards the result; give it with --out or --inout");
   if (!argument.isWritten && !argument.isCapture && !request.output.empty())
-    return makeError(
-        describe(argument) + " must be written by the entry to be given with " +
-        (request.input.empty() ? "--out" : "--inout") +
-        ", but no tile.store or addition writes it; store to it, or give it with --in");
+    return makeError(describe(argument) + " is not written, so there is no result for --out or "
+                                          "--inout; store to it, or give it with --in");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
     return makeError(describe(argument) +
