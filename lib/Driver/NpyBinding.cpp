@@ -182,9 +182,11 @@ llvm::Error NpyBinding::bindArray(const ArgumentInfo &argument, const ArrayReque
   if (argument.isWritten && request.output.empty())
     return makeError(describe(argument) +
                      " is written, and --in discards the result; give it with --out or --inout");
-  if (!argument.isWritten && !argument.isCapture && !request.output.empty())
-    return makeError(describe(argument) + " is not written, so there is no result for --out or "
-                                          "--inout; store to it, or give it with --in");
+  bool isPoison = request.input.empty() && !request.isRandom;
+  if (!argument.isWritten && !argument.isCapture && isPoison && !request.output.empty())
+    return makeError(describe(argument) +
+                     " is not written, so there is no result for --out; store to it, or give it "
+                     "with --in");
   ElementType type = all.f64 && isFloat(*declared) ? ElementType::F64 : *declared;
   if (request.isRandom && !isFloat(type))
     return makeError(describe(argument) +

@@ -149,3 +149,48 @@ tgpu.kernel @mixed target "sm_80" warps 4 (%x: !view, %scale: f32) grid(%i = cei
     }
   }
 }
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+!numbers = !tile.view<[?], i32>
+
+// An element that is read at a constant index is a number, which may be 0 or not.
+tgpu.kernel @zero target "sm_80" warps 4 (%x: !view, %found: !numbers) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %c1 = arith.constant 1 : i32
+  %buffer = tgpu.alloc : !tile
+  %number = tile.at %found[0] : !numbers
+  %has_none = arith.cmpi slt, %number, %c1 : i32
+  scf.if %has_none {
+    // expected-note @+1 {{written here}}
+    tgpu.copy_async %x[%i, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.sync
+    // expected-error @+1 {{reads a buffer before its copy is done; tgpu.copy_wait for its group first}}
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!view = !tile.view<[?, 64], bf16>
+!numbers = !tile.view<[?], i32>
+
+tgpu.kernel @positive target "sm_80" warps 4 (%x: !view, %found: !numbers) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %buffer = tgpu.alloc : !tile
+  %number = tile.at %found[0] : !numbers
+  %has_some = arith.cmpi sgt, %number, %c0 : i32
+  scf.if %has_some {
+    // expected-note @+1 {{written here}}
+    tgpu.copy_async %x[%i, 0], %buffer : !view, !tile
+    tgpu.copy_commit
+    tgpu.sync
+    // expected-error @+1 {{reads a buffer before its copy is done; tgpu.copy_wait for its group first}}
+    %tile = tgpu.read %buffer : !tile -> !r
+  }
+}

@@ -195,6 +195,7 @@ struct Launch {
   Relation relation;
   bool hasOptional = true; // optional arguments are present
   bool hasFewRows = false; // the last partial tile has one row, so other warpgroups have none
+  int64_t number = 0;      // the elements of arrays that findNumbers finds
 };
 /// Whether the kernel depends on `integers`.
 bool takesIntegers(KernelOp kernel);
@@ -213,6 +214,9 @@ struct ArrayRoot {
   llvm::StringRef capture;
 };
 ArrayRoot getArrayRoot(mlir::Value view);
+/// The arguments whose elements are read at constant indices alone: these are numbers, not offsets
+/// of sequences or lists.
+llvm::DenseSet<mlir::Value> findNumbers(KernelOp kernel);
 
 /// The values of conditions that depend on data.
 struct Answers {
@@ -263,7 +267,8 @@ private:
   int64_t smallestTile = std::numeric_limits<int64_t>::max();
   llvm::SmallVector<int64_t> grid;
   TiledDims tiled;
-  llvm::DenseSet<mlir::Value> accessed, absent, empty;
+  llvm::DenseSet<mlir::Value> accessed, absent, empty, numbers;
+  int64_t number = 0; ///< the elements of `numbers`
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, int64_t> changed;
 };
 

@@ -253,7 +253,9 @@ private:
       LaunchSpace::Derived::Table elements;
       elements.kind = selectKind(take(), table);
       uint32_t gene = take();
-      elements.number = selectNumber(gene, space.tiles);
+      // A number may be a flag, or how many there are.
+      bool isZero = table.isNumber && gene >> 16 & 1;
+      elements.number = isZero ? 0 : selectNumber(gene, space.tiles);
       elements.fewBlocks = gene % kFewBlocks;
       elements.longest = longest;
       if (table.argument)
@@ -263,10 +265,11 @@ private:
     }
   }
 
-  /// Of the captures with an element for each row, the first is a begin, the next an end, and so
-  /// on. Arguments with more than one dimension are lists of blocks; arrays of one dimension have
-  /// an element for each sequence: of an argument its offset, of a capture usually a length, which
-  /// would be 0 for the first sequence if it were like an offset.
+  /// Elements that are read at constant indices are numbers. Of the captures with an element for
+  /// each row, the first is a begin, the next an end, and so on. Arguments with more than one
+  /// dimension are lists of blocks; arrays of one dimension have an element for each sequence: of
+  /// an argument its offset, of a capture usually a length, which would be 0 for the first sequence
+  /// if it were like an offset.
   uint32_t selectKind(uint32_t gene, const Impl::TableOf &table) {
     constexpr uint32_t ofLists[] = {8, 9, 1, 0}, ofSequences[] = {0, 3, 2, 0},
                        ofLengths[] = {3, 3, 2, 3};
@@ -274,6 +277,8 @@ private:
     Profile profile = getProfile();
     if (profile == Profile::Any)
       return gene % kNumKinds;
+    if (table.isNumber)
+      return 3;
     if (table.argument && table.rank > 1)
       return ofLists[gene % std::size(ofLists)];
     if (profile == Profile::Usual)

@@ -39,7 +39,8 @@ bool sync::takesOptional(KernelOp kernel) {
   return llvm::is_contained(kernel.getArgOptional(), true);
 }
 
-LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch) {
+LaunchShape::LaunchShape(KernelOp kernel, const Launch &launch)
+    : numbers(findNumbers(kernel)), number(launch.number) {
   if (!launch.hasOptional)
     for (auto [argument, isOptional] : llvm::zip(kernel.getArgs(), kernel.getArgOptional()))
       if (isOptional)
@@ -220,7 +221,9 @@ int64_t LaunchShape::getExtent(const ArrayRoot &array, int64_t dim) const {
   return accessed.contains(argument) ? kShortExtent : kTableExtent;
 }
 
-int64_t LaunchShape::getElement(const ArrayRoot &, ArrayRef<int64_t> indices) const {
+int64_t LaunchShape::getElement(const ArrayRoot &array, ArrayRef<int64_t> indices) const {
+  if (numbers.contains(array.view))
+    return number;
   // An integer like those of the kernel, such as the size of a window, offsets of consecutive
   // sequences, or lists of small numbers.
   if (indices.empty())

@@ -105,7 +105,13 @@ private:
 
   LogicalResult playChosen() {
     size_t mostBlocks = 0;
-    for (const Launch &launch : kLaunches) {
+    std::vector<Launch> launches(std::begin(kLaunches), std::end(kLaunches));
+    if (!findNumbers(kernel).empty())
+      for (Launch launch : kLaunches) {
+        launch.number = 1;
+        launches.push_back(launch);
+      }
+    for (const Launch &launch : launches) {
       // Without integer arguments some launches are identical.
       if (launch.integers != Integers::Small && !takesIntegers(kernel))
         continue;

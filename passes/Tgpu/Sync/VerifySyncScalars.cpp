@@ -167,6 +167,18 @@ ArrayRoot sync::getArrayRoot(Value view) {
   return {view, StringRef()};
 }
 
+llvm::DenseSet<Value> sync::findNumbers(KernelOp kernel) {
+  llvm::DenseSet<Value> numbers, others;
+  kernel.walk([&](tile::AtOp at) {
+    if (at.getView() && !at.getStaticIndices().empty())
+      (at.getIndices().empty() ? numbers : others).insert(getArrayRoot(at.getView()).view);
+  });
+  for (Value other : others)
+    numbers.erase(other);
+  numbers.erase(Value()); // captures
+  return numbers;
+}
+
 int64_t Scalars::getElement(tile::AtOp at) {
   SmallVector<int64_t> indices, dynamic = get(at.getIndices());
   size_t next = 0;

@@ -88,6 +88,7 @@ LaunchSpace::Impl::Impl(KernelOp kernel) : kernel(kernel), root(kernel) {
                   dim.second, found);
   }
   // Arrays of which single elements are read.
+  llvm::DenseSet<Value> numbers = findNumbers(kernel);
   auto noteTable = [&](tile::AtOp at) {
     TableOf table;
     if (at.getView()) {
@@ -97,6 +98,7 @@ LaunchSpace::Impl::Impl(KernelOp kernel) : kernel(kernel), root(kernel) {
       table.capture = at.getCapture().value_or("");
     }
     table.rank = at.getStaticIndices().size();
+    table.isNumber = numbers.contains(table.argument);
     bool isKnown = llvm::any_of(tables, [&](const TableOf &other) {
       return other.argument == table.argument && other.capture == table.capture;
     });

@@ -43,6 +43,7 @@ struct LaunchSpace::Impl {
     mlir::Value argument;
     llvm::StringRef capture;
     size_t rank = 0;
+    bool isNumber = false; ///< as findNumbers says
   };
 
   void addArray(llvm::StringRef name, mlir::Type type, bool isOptional);

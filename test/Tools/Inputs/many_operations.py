@@ -50,7 +50,11 @@ tile.kernel @k (%x: !v, %y: !v, %n: i32) grid(%b = ceildiv(dim(x, 0), 64)) {
 
 
 def dimensions():
-    print("!v = !tile.view<[" + ", ".join(["?"] * 22000) + "], f32>\ntile.kernel @k (%x: !v) grid(%i = 1) {\n}")
+    extents, indices = (", ".join([each] * 22000) for each in "?0")
+    print(f"""!v = !tile.view<[{extents}], f32>
+tile.kernel @k (%x: !v) grid(%i = 1) {{
+  tile.store 0, %x[{indices}] : !tile.tile<[1], f32>
+}}""")
 
 
 def shape():
