@@ -269,3 +269,23 @@ void tilewright::numeric::addPoints(Storage storage, const void *in, ElementType
                1, 1);
   }
 }
+
+void numeric::forEachRun(const TileAxis *axes, unsigned rank,
+                         const std::function<void(int64_t, int64_t, int64_t)> &visit) {
+  walk(
+      axes, rank, 0, 0, [](size_t, size_t) {},
+      [&](size_t, int64_t offset, int64_t stride, int64_t count) { visit(offset, stride, count); });
+}
+
+void numeric::forEachPoint(const PointIndex *indices, unsigned count, size_t n,
+                           const std::function<void(int64_t)> &visit) {
+  int64_t offsets[chunkSize];
+  bool isInside[chunkSize];
+  for (size_t begin = 0; begin < n; begin += chunkSize) {
+    size_t length = std::min(chunkSize, n - begin);
+    pointOffsets(indices, count, begin, length, offsets, isInside);
+    for (size_t i = 0; i < length; ++i)
+      if (isInside[i])
+        visit(offsets[i]);
+  }
+}

@@ -17,6 +17,8 @@
 
 #include "base/Numeric/Elementwise.h"
 
+#include <functional>
+
 namespace tilewright::numeric {
 
 struct TileAxis {
@@ -60,6 +62,14 @@ void loadPoints(ElementType type, const void *base, const PointIndex *indices, u
 /// memory at point e += in[e], as addTile.
 void addPoints(Storage storage, const void *in, ElementType type, void *base,
                const PointIndex *indices, unsigned count, size_t n);
+
+/// Calls visit(offset, stride, count), in elements from the base, for runs of elements of a tile
+/// that are inside, in row-major order.
+void forEachRun(const TileAxis *axes, unsigned rank,
+                const std::function<void(int64_t, int64_t, int64_t)> &visit);
+/// Calls visit(offset), in elements from the base, for the points that are inside, in their order.
+void forEachPoint(const PointIndex *indices, unsigned count, size_t n,
+                  const std::function<void(int64_t)> &visit);
 
 } // namespace tilewright::numeric
 

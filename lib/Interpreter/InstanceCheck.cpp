@@ -6,7 +6,6 @@
 #include "lib/Interpreter/InstanceCheck.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <algorithm>
 
@@ -25,38 +24,18 @@ static BlockArgument rootOf(mlir::Value view, tile::KernelOp kernel) {
   return argument.getOwner() == &kernel.getBody().front() ? argument : nullptr;
 }
 
-static int64_t readIndex(const void *indices, Storage storage, size_t i) {
-  return storage == Storage::I32 ? static_cast<const int32_t *>(indices)[i]
-                                 : static_cast<const int64_t *>(indices)[i];
-}
-
-/// Calls visit(offset, stride, count) for the elements of a tile that are inside, in elements from
-/// the base, until it returns false.
-static bool walkTile(ArrayRef<numeric::TileAxis> axes, int64_t offset,
-                     llvm::function_ref<bool(int64_t, int64_t, int64_t)> visit) {
-  const numeric::TileAxis &axis = axes.front();
-  ArrayRef<numeric::TileAxis> rest = axes.drop_front();
-  if (axis.indices) {
-    for (int64_t i = 0; i < axis.size; ++i) {
-      int64_t index = readIndex(axis.indices, axis.indexStorage, i);
-      if (__builtin_add_overflow(axis.start, index, &index) || index < 0 || index >= axis.extent)
-        continue;
-      int64_t at = offset + index * axis.stride;
-      if (!(rest.empty() ? visit(at, 0, 1) : walkTile(rest, at, visit)))
-        return false;
-    }
-    return true;
-  }
-  int64_t begin = std::max<int64_t>(axis.start, 0);
-  int64_t end = std::min(axis.start + axis.size, axis.extent);
-  if (begin >= end)
-    return true;
-  if (rest.empty())
-    return visit(offset + begin * axis.stride, axis.stride, end - begin);
-  for (int64_t i = begin; i < end; ++i)
-    if (!walkTile(rest, offset + i * axis.stride, visit))
-      return false;
-  return true;
+/// Calls visit(element) for the elements of a tile at `base`, counted from `begin`, until it
+/// returns false. Elements beyond the `size` are those of another array, which begins in a gap.
+template <typename Visit>
+static void visitTile(uintptr_t begin, size_t size, ElementType type, const char *base,
+                      ArrayRef<numeric::TileAxis> axes, const Visit &visit) {
+  int64_t origin = (reinterpret_cast<uintptr_t>(base) - begin) / byteWidth(type);
+  bool goesOn = true;
+  numeric::forEachRun(axes.data(), axes.size(), [&](int64_t offset, int64_t stride, int64_t count) {
+    for (int64_t e = origin + offset; goesOn && count-- > 0; e += stride)
+      if (static_cast<size_t>(e) < size)
+        goesOn = visit(e);
+  });
 }
 
 std::unique_ptr<InstanceCheck> InstanceCheck::create(tile::KernelOp kernel,
@@ -167,33 +146,28 @@ std::optional<std::string> InstanceCheck::noteStore(int64_t instance, ElementTyp
   if (!array)
     return std::nullopt;
   auto self = static_cast<uint32_t>(instance + 1);
-  int64_t origin = (reinterpret_cast<uintptr_t>(base) - array->begin) / byteWidth(type);
   std::optional<std::string> message;
-  walkTile(axes, origin, [&](int64_t offset, int64_t stride, int64_t count) {
-    for (int64_t e = offset; count-- > 0; e += stride) {
-      if (static_cast<size_t>(e) >= array->size) // of another array, which begins in a gap
-        continue;
-      uint32_t other = 0;
-      if (!stores(*array, e, self, other)) {
-        message = "must store elements that no other program instance of the launch stores, but "
-                  "got " +
-                  describeElement(*array, e) + ", which " + describeInstance(other) +
-                  " stored; give each instance its own block, or add with tile.atomic_add";
-        return false;
-      }
-      if (!array->hasReaders.load(std::memory_order_relaxed))
-        continue;
-      uint32_t reader = array->readers.get()[e].load();
-      bool hasOther = reader & hasMoreReaders;
-      reader &= ~hasMoreReaders;
-      if (reader != 0 && (reader != self || hasOther)) {
-        message = "must store elements that no other program instance of the launch loads, but "
-                  "got " +
-                  describeElement(*array, e) + ", which " +
-                  (reader != self ? describeInstance(reader) : std::string("another one")) +
-                  " loaded; store to another array, or load in a kernel before this one";
-        return false;
-      }
+  visitTile(array->begin, array->size, type, base, axes, [&](size_t e) {
+    uint32_t other = 0;
+    if (!stores(*array, e, self, other)) {
+      message = "must store elements that no other program instance of the launch stores, but "
+                "got " +
+                describeElement(*array, e) + ", which " + describeInstance(other) +
+                " stored; give each instance its own block, or add with tile.atomic_add";
+      return false;
+    }
+    if (!array->hasReaders.load(std::memory_order_relaxed))
+      return true;
+    uint32_t reader = array->readers.get()[e].load();
+    bool hasOther = reader & hasMoreReaders;
+    reader &= ~hasMoreReaders;
+    if (reader != 0 && (reader != self || hasOther)) {
+      message = "must store elements that no other program instance of the launch loads, but "
+                "got " +
+                describeElement(*array, e) + ", which " +
+                (reader != self ? describeInstance(reader) : std::string("another one")) +
+                " loaded; store to another array, or load in a kernel before this one";
+      return false;
     }
     return true;
   });
@@ -214,19 +188,13 @@ std::optional<std::string> InstanceCheck::noteLoad(int64_t instance, ElementType
     return std::nullopt;
   array->hasReaders.store(true);
   auto self = static_cast<uint32_t>(instance + 1);
-  int64_t origin = (reinterpret_cast<uintptr_t>(base) - array->begin) / byteWidth(type);
   std::optional<std::string> message;
-  walkTile(axes, origin, [&](int64_t offset, int64_t stride, int64_t count) {
-    for (int64_t e = offset; count-- > 0; e += stride) {
-      if (static_cast<size_t>(e) >= array->size) // of another array, which begins in a gap
-        continue;
-      uint32_t other = 0;
-      if (!loads(*array, e, self, other)) {
-        message = describeLoad(*array, e, other);
-        return false;
-      }
-    }
-    return true;
+  visitTile(array->begin, array->size, type, base, axes, [&](size_t e) {
+    uint32_t other = 0;
+    bool isAlone = loads(*array, e, self, other);
+    if (!isAlone)
+      message = describeLoad(*array, e, other);
+    return isAlone;
   });
   return message;
 }
@@ -239,20 +207,14 @@ std::optional<std::string> InstanceCheck::noteLoad(int64_t instance, const View 
   array->hasReaders.store(true);
   auto self = static_cast<uint32_t>(instance + 1);
   int64_t origin = (reinterpret_cast<uintptr_t>(view.data) - array->begin) / byteWidth(view.type);
-  for (size_t i = 0; i < n; ++i) {
-    int64_t offset = origin;
-    bool isInside = true;
-    for (const numeric::PointIndex &point : points) {
-      int64_t index = readIndex(point.index.data, point.indexStorage, point.index.isSplat ? 0 : i);
-      isInside &= index >= 0 && index < point.extent;
-      offset += isInside ? index * point.stride : 0;
-    }
+  std::optional<std::string> message;
+  numeric::forEachPoint(points.data(), points.size(), n, [&](int64_t offset) {
+    auto e = static_cast<size_t>(origin + offset);
     uint32_t other = 0;
-    isInside &= static_cast<size_t>(offset) < array->size;
-    if (isInside && !loads(*array, offset, self, other))
-      return describeLoad(*array, offset, other);
-  }
-  return std::nullopt;
+    if (!message && e < array->size && !loads(*array, e, self, other))
+      message = describeLoad(*array, e, other);
+  });
+  return message;
 }
 
 } // namespace tilewright::interpreter
