@@ -105,22 +105,21 @@ private:
 
   LogicalResult playChosen() {
     size_t mostBlocks = 0;
-    std::vector<Launch> launches(std::begin(kLaunches), std::end(kLaunches));
-    if (!findNumbers(kernel).empty())
+    bool takesNumbers = !findNumbers(kernel).empty();
+    for (int64_t number : {0, 1})
       for (Launch launch : kLaunches) {
-        launch.number = 1;
-        launches.push_back(launch);
+        launch.number = number;
+        // Without numbers or integer arguments some launches are identical.
+        if (number != 0 && !takesNumbers)
+          continue;
+        if (launch.integers != Integers::Small && !takesIntegers(kernel))
+          continue;
+        if (!launch.hasOptional && !takesOptional(kernel))
+          continue;
+        LaunchShape shape(kernel, launch);
+        plays.push_back({launch.answer, shape, shape.getBlocks()});
+        mostBlocks = std::max(mostBlocks, plays.back().blocks.size());
       }
-    for (const Launch &launch : launches) {
-      // Without integer arguments some launches are identical.
-      if (launch.integers != Integers::Small && !takesIntegers(kernel))
-        continue;
-      if (!launch.hasOptional && !takesOptional(kernel))
-        continue;
-      LaunchShape shape(kernel, launch);
-      plays.push_back({launch.answer, shape, shape.getBlocks()});
-      mostBlocks = std::max(mostBlocks, plays.back().blocks.size());
-    }
     // One block of each launch first, then a second block of each, and so on.
     for (size_t i = 0; i < mostBlocks && numVisited < kEnoughOperations; ++i)
       for (const Play &play : plays)
