@@ -172,16 +172,3 @@ ForwardOracle acceptance::oracleOf(const PackedProblem &problem, Type type,
   return {problem.packed(), type, forward(problem, inputs, Precision::reference(), roundoff),
           forward(problem, inputs, Precision::lowp(type))};
 }
-
-PackedProblem acceptance::sequencesOf(const std::vector<int64_t> &queries,
-                                      const std::vector<int64_t> &keys,
-                                      const AttentionProblem &common) {
-  PackedProblem problem;
-  problem.common = common;
-  problem.cuQ = problem.cuKv = {0};
-  for (int64_t length : queries)
-    problem.cuQ.push_back(problem.cuQ.back() + length);
-  for (int64_t length : keys)
-    problem.cuKv.push_back(problem.cuKv.back() + length);
-  return problem;
-}

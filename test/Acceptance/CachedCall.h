@@ -56,9 +56,6 @@ reference::ForwardResult runContiguous(const reference::PackedProblem &problem,
 
 reference::ForwardOracle oracleOf(const reference::PackedProblem &problem, reference::Type type,
                                   const reference::AttentionInputs &inputs);
-reference::PackedProblem sequencesOf(const std::vector<int64_t> &queries,
-                                     const std::vector<int64_t> &keys,
-                                     const reference::AttentionProblem &common);
 
 } // namespace tilewright::acceptance
 

@@ -36,8 +36,8 @@ TEST_P(Cached, Pages) {
       AttentionProblem common =
           makeProblem(1, 4, seed % 2 ? 2 : 1, 0, 0, 64, seed % 3 ? 64 : 40, causal);
       PackedProblem problem =
-          sequencesOf({40, 0, 1, 131, 17, 30, 0, 20},
-                      {2 * rows + 1, 300, rows, 300, 0, 1, 0, 3 * rows - 1}, common);
+          packedProblem({40, 0, 1, 131, 17, 30, 0, 20},
+                        {2 * rows + 1, 300, rows, 300, 0, 1, 0, 3 * rows - 1}, common);
       AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
       ForwardOracle oracle = oracleOf(problem, type, inputs);
       std::string context = "pages of " + std::to_string(rows) + ", " + maskName(common);
@@ -65,7 +65,7 @@ TEST_P(Cached, BatchOfEqualQueries) {
     for (int64_t queries : {1, 5, 150}) {
       AttentionProblem common = makeProblem(1, 6, 2, 0, 0, 64, 64, Causal::BottomRight);
       PackedProblem problem =
-          sequencesOf({queries, queries, queries}, {rows + 150, 0, 3 * rows}, common);
+          packedProblem({queries, queries, queries}, {rows + 150, 0, 3 * rows}, common);
       AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
       ForwardOracle oracle = oracleOf(problem, type, inputs);
       CachedOptions options;
@@ -86,7 +86,7 @@ TEST_P(Cached, BatchOfEqualQueries) {
 TEST_P(Cached, SameBitsAsOnePiece) {
   Type type = GetParam();
   AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 64, Causal::BottomRight);
-  PackedProblem problem = sequencesOf({70, 3, 0, 140}, {300, 33, 64, 333}, common);
+  PackedProblem problem = packedProblem({70, 3, 0, 140}, {300, 33, 64, 333}, common);
   AttentionInputs inputs = randomInputs(problem.packed(), type, 30);
   // The last sequence begins with the first 128 keys of the first one.
   for (auto [values, width] : {std::pair(&inputs.k, common.D), std::pair(&inputs.v, common.DV)})
@@ -121,7 +121,7 @@ TEST_P(Cached, SameBitsAsOnePiece) {
 TEST_P(Cached, KeysAndValuesInOneArray) {
   Type type = GetParam();
   AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 64, Causal::BottomRight);
-  PackedProblem problem = sequencesOf({70, 3}, {150, 40}, common);
+  PackedProblem problem = packedProblem({70, 3}, {150, 40}, common);
   AttentionInputs inputs = randomInputs(problem.packed(), type, 31);
   Cache apart = pagesOf(problem, inputs, 16, 5), together = apart;
   // Pages 2 p hold keys, and pages 2 p + 1 values.
@@ -146,7 +146,7 @@ TEST_P(Cached, Windows) {
   for (Causal causal : {Causal::None, Causal::TopLeft, Causal::BottomRight})
     for (Window window : {Window{30, 4}, Window{200, -1}, Window{0, 0}}) {
       AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 64, causal, window);
-      PackedProblem problem = sequencesOf({40, 150, 3}, {290, 170, 500}, common);
+      PackedProblem problem = packedProblem({40, 150, 3}, {290, 170, 500}, common);
       AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
       MatrixCase matrixCase("attention_forward CACHED", maskName(common), type);
       expectForward(oracleOf(problem, type, inputs),
@@ -168,9 +168,9 @@ TEST_P(Cached, Leftpad) {
     for (bool isPacked : {true, false}) {
       AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 40, causal, window);
       common.mask = [&](int64_t b, int64_t, int64_t, int64_t j) { return j >= leftpad[b]; };
-      PackedProblem problem = sequencesOf(isPacked ? std::vector<int64_t>{140, 30, 0, 3, 20, 5}
-                                                   : std::vector<int64_t>(6, 70),
-                                          {420, 150, 40, 70, 200, 300}, common);
+      PackedProblem problem = packedProblem(isPacked ? std::vector<int64_t>{140, 30, 0, 3, 20, 5}
+                                                     : std::vector<int64_t>(6, 70),
+                                            {420, 150, 40, 70, 200, 300}, common);
       AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
       ForwardOracle oracle = oracleOf(problem, type, inputs);
       CachedOptions options;
@@ -216,7 +216,7 @@ TEST_P(Cached, EightBits) {
                                     {Type::E4M3, 0, 128, 128, false, {}},
                                     {Type::E5M2, 64, 128, 64, true, {}}}) {
     AttentionProblem common = makeProblem(1, 4, 2, 140, 420, D, DV, Causal::BottomRight, window);
-    PackedProblem problem = sequencesOf({140, 30, 0, 3, 20}, {420, 150, 40, 0, 200}, common);
+    PackedProblem problem = packedProblem({140, 30, 0, 3, 20}, {420, 150, 40, 0, 200}, common);
     AttentionInputs inputs = randomInputs(problem.packed(), stored, seed), scaled;
     inputs.q = randomInputs(problem.packed(), type, seed).q;
     scaled = inputs;
@@ -276,9 +276,9 @@ TEST_P(Cached, Lists) {
                                     {256, 256, 2, 32, Causal::TopLeft, {}, false}}) {
     AttentionProblem common =
         makeProblem(1, 4, 2, isPacked ? 140 : 70, 420, 64, 40, causal, window);
-    PackedProblem problem = sequencesOf(isPacked ? std::vector<int64_t>{140, 30, 0, 3, 20}
-                                                 : std::vector<int64_t>(5, 70),
-                                        {420, 150, 40, 0, 200}, common);
+    PackedProblem problem = packedProblem(isPacked ? std::vector<int64_t>{140, 30, 0, 3, 20}
+                                                   : std::vector<int64_t>(5, 70),
+                                          {420, 150, 40, 0, 200}, common);
     BlockLists lists(common, blockM, blockN, seed, /*batches=*/seed % 2 ? 5 : 1, heads);
     problem.common.mask = lists.mask();
     AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
@@ -316,7 +316,7 @@ TEST_P(Cached, MixedBatches) {
        {std::tuple(1, 0, Window{}), {4, 3, Window{}}, {4, 0, Window{50, 0}}}) {
     AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 64, 40, Causal::BottomRight, window);
     PackedProblem problem =
-        sequencesOf({1, 140, 3, 0, 4, 5, 1, 2}, {70, 300, 3, 20, 129, 30, 0, 260}, common);
+        packedProblem({1, 140, 3, 0, 4, 5, 1, 2}, {70, 300, 3, 20, 129, 30, 0, 260}, common);
     AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
     ForwardOracle oracle = oracleOf(problem, type, inputs);
     CachedOptions few, many;
@@ -369,7 +369,7 @@ void checkMod(const ShippedMod &mod, Type type, uint64_t seed) {
   CachedOptions options;
   options.isPacked = false;
   options.call = optionsFor(mod, common);
-  PackedProblem problem = sequencesOf({60, 60}, {150, 150}, common);
+  PackedProblem problem = packedProblem({60, 60}, {150, 150}, common);
   problem.common.B = 1;
   AttentionInputs inputs = randomInputs(problem.packed(), type, seed);
   MatrixCase matrixCase("attention_forward CACHED", mod.name, type);
@@ -401,7 +401,7 @@ TEST_P(Cached, Bias) {
     packed.v = swapOuter(inputs.v, batch.B, batch.Hkv);
     AttentionProblem one = batch;
     one.B = 1;
-    PackedProblem problem = sequencesOf({60, 60}, {150, 150}, one);
+    PackedProblem problem = packedProblem({60, 60}, {150, 150}, one);
     CachedOptions options;
     options.isPacked = false;
     options.call.with = {"mods/bias"};
@@ -422,7 +422,7 @@ TEST_P(Cached, Bias) {
 TEST_P(Cached, SeveralFiles) {
   Type type = GetParam();
   AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 32, 24, Causal::BottomRight, {60, -1});
-  PackedProblem problem = sequencesOf({40, 0, 90, 7}, {70, 12, 160, 0}, common);
+  PackedProblem problem = packedProblem({40, 0, 90, 7}, {70, 12, 160, 0}, common);
   problem.common.score = compose(alibi(alibiSlopes(4)), softcap(2.0));
   problem.common.mask = prefixLm({30, 4, 50, 1});
   problem.common.dropout = {0.25, 11, 12};
@@ -449,8 +449,8 @@ TEST_P(Cached, ExtentsOfZero) {
   Type type = GetParam();
   AttentionProblem common = makeProblem(1, 2, 2, 0, 0, 32, 32, Causal::BottomRight);
   for (const PackedProblem &problem :
-       {sequencesOf({}, {}, common), sequencesOf({0, 0}, {30, 0}, common),
-        sequencesOf({20, 3}, {0, 0}, common)}) {
+       {packedProblem({}, {}, common), packedProblem({0, 0}, {30, 0}, common),
+        packedProblem({20, 3}, {0, 0}, common)}) {
     AttentionInputs inputs = randomInputs(problem.packed(), type, 90);
     ForwardOracle oracle = oracleOf(problem, type, inputs);
     Cache pages = pagesOf(problem, inputs, 16, 90);
@@ -469,7 +469,7 @@ TEST_P(Cached, ExtentsOfZero) {
 TEST_P(Cached, NaNInARowStaysThere) {
   Type type = GetParam();
   AttentionProblem common = makeProblem(1, 4, 2, 0, 0, 32, 24, Causal::BottomRight);
-  PackedProblem problem = sequencesOf({20, 5}, {139, 40}, common);
+  PackedProblem problem = packedProblem({20, 5}, {139, 40}, common);
   AttentionInputs clean = randomInputs(problem.packed(), type, 95), poisoned = clean;
   int64_t row = problem.totalQ() + 7; // of head 1
   poisoned.q[row * common.D + 3] = std::numeric_limits<double>::quiet_NaN();

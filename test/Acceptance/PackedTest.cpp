@@ -138,18 +138,6 @@ void check(const PackedProblem &problem, Type type, uint64_t seed, const std::st
   }
 }
 
-PackedProblem packedProblem(std::vector<int64_t> lengthsQ, std::vector<int64_t> lengthsKv,
-                            AttentionProblem common) {
-  PackedProblem problem;
-  problem.common = std::move(common);
-  problem.cuQ = problem.cuKv = {0};
-  for (int64_t length : lengthsQ)
-    problem.cuQ.push_back(problem.cuQ.back() + length);
-  for (int64_t length : lengthsKv)
-    problem.cuKv.push_back(problem.cuKv.back() + length);
-  return problem;
-}
-
 class Packed : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(Type, Packed, ::testing::ValuesIn(allTypes),
                          [](const auto &info) { return typeName(info.param); });

@@ -40,6 +40,18 @@ void pasteRows(const std::vector<double> &part, std::vector<double> &all, int64_
 
 } // namespace
 
+PackedProblem packedProblem(const std::vector<int64_t> &lengthsQ,
+                            const std::vector<int64_t> &lengthsKv, AttentionProblem common) {
+  PackedProblem problem;
+  problem.common = std::move(common);
+  problem.cuQ = problem.cuKv = {0};
+  for (int64_t length : lengthsQ)
+    problem.cuQ.push_back(problem.cuQ.back() + length);
+  for (int64_t length : lengthsKv)
+    problem.cuKv.push_back(problem.cuKv.back() + length);
+  return problem;
+}
+
 AttentionProblem PackedProblem::packed() const {
   AttentionProblem result = common;
   result.B = 1;

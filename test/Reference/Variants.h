@@ -36,6 +36,9 @@ struct PackedProblem {
   AttentionProblem sequence(int64_t n) const;
   AttentionInputs inputsOf(int64_t n, const AttentionInputs &packed) const;
 };
+/// Sequences with these numbers of queries and keys, one directly behind the other.
+PackedProblem packedProblem(const std::vector<int64_t> &lengthsQ,
+                            const std::vector<int64_t> &lengthsKv, AttentionProblem common);
 
 ForwardResult forward(const PackedProblem &problem, const AttentionInputs &inputs,
                       const Precision &precision = Precision::reference(),
