@@ -201,8 +201,9 @@ Value PagedBoxes::readAll() {
   };
   auto readTogether = [&]() -> Values {
     View table = getView(rows.e, rows.op.getTable());
-    int64_t together = std::min<int64_t>(boxes, 4), bytes = together * table.bytes;
-    if (boxes % together || bytes > 16)
+    // The largest power of two that divides the count: a vector has 2 or 4 elements.
+    int64_t together = std::min<int64_t>(boxes & -boxes, 4), bytes = together * table.bytes;
+    if (together == 1 || bytes > 16)
       return readOneByOne();
     Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), pages.address);
     Value rest = arith::RemUIOp::create(b, bits, b.i64(bytes));

@@ -85,6 +85,11 @@ def list_cases(folder, names):
                 if name in ("matmul", "grouped_matmul") and element in ("e4m3", "e5m2"):
                     params["TC"] = "f16"
                 cases.append((name, params, None))
+        # A block of keys is 3 boxes of 32 rows at D 80, 8 of 16 at D 64.
+        if name == "attention_forward":
+            for dim, rows in zip(dims, ("16", "128", "64", "32")):
+                if IS_FULL or dim == "80":
+                    cases.append((name, {"T": "f16", "D": dim, "CAUSAL": "bottom_right", "PAGE_ROWS": rows}, None))
         # Widths without a matrix instruction.
         if dims[0]:
             for element, dim in zip(types, ("8", "40", "7", "100")):
