@@ -131,7 +131,7 @@ class AppendTest(TorchTest):
 
     def test_opcheck(self):
         k, cache = torch.randn(3, 2, 32, device="cuda"), torch.zeros(5, 4, 2, 32, device="cuda")
-        arguments = (k, k, cache, cache.clone(), torch.arange(3, device="cuda"), *[None] * 7, False, False)
+        arguments = (k, k, cache, cache.clone(), torch.arange(3, device="cuda"), *[None] * 7, False, False, *[None] * 4)
         torch.library.opcheck(torch.ops.tilewright.append.default, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
