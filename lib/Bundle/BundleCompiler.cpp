@@ -93,6 +93,7 @@ public:
 private:
   struct Part {
     const BundlePart *source = nullptr;
+    ModuleOp module; ///< that of the source, or without additions in order
     std::vector<Entry> entries;
     std::vector<std::pair<Entry *, std::shared_ptr<KernelJob>>> copying; ///< not yet decided
     std::optional<Entry> small = std::nullopt; ///< for chips with less shared memory
@@ -102,6 +103,7 @@ private:
 
   Entry makeEntry(const BundlePart &part, ModuleOp module);
   void addCopying(Part &part);
+  void bindUnordered(Part &part);
   llvm::Error check(Part &part, ArrayRef<Part *> before, bool &isLeftOut);
   llvm::Error finish(Entry &entry);
   llvm::Error addEntry(const Entry &entry);
@@ -170,6 +172,30 @@ void PartsCompiler::addCopying(Part &part) {
       if (llvm::any_of(reached, isView))
         part.copying.emplace_back(&entry, jobs.add(entry.module, kernel, gpu));
     });
+}
+
+/// After mapping: if a kernel cannot be mapped, replaces the entries of the part by one without
+/// additions in order, and says why.
+void PartsCompiler::bindUnordered(Part &part) {
+  std::string reason;
+  for (const Entry &entry : part.entries)
+    for (const auto &job : entry.jobs)
+      if (reason.empty())
+        reason = job->getFirstError();
+  ModuleOp module =
+      !reason.empty() && part.source->bindUnordered ? part.source->bindUnordered() : ModuleOp();
+  if (!module)
+    return;
+  part.module.walk([&](tile::AtomicAddOp add) {
+    if (add.getNumber())
+      leftOut[add->getParentOfType<tile::KernelOp>().getSymName()].push_back(
+          "does not add in order on " + part.source->gpu.target + ": " + reason);
+  });
+  part.module = module;
+  part.entries.clear();
+  part.entries.push_back(makeEntry(*part.source, module));
+  part.copying.clear();
+  addCopying(part);
 }
 
 /// After mapping: the first error of a part, or whether it is left out. `before` are the parts that
@@ -292,7 +318,7 @@ bool PartsCompiler::isTooLarge(const KernelJob &job) const {
 /// The kernels of a part that smaller chips cannot run, if the caller has not decided about rings.
 llvm::StringSet<> PartsCompiler::listTooLarge(const Part &part) const {
   llvm::StringSet<> names;
-  if (!part.source->gpu.schedule.empty() || isWhole(*part.source) || isMapped(part.source->module))
+  if (!part.source->gpu.schedule.empty() || isWhole(*part.source) || isMapped(part.module))
     return names;
   for (const Entry &entry : part.entries)
     for (const auto &job : entry.jobs)
@@ -336,7 +362,7 @@ std::optional<unsigned> PartsCompiler::findSmall(Part &part, unsigned first) {
         return std::nullopt;
     }
     std::optional<Entry> found =
-        findSmall(part, form ? part.smaller : part.source->module,
+        findSmall(part, form ? part.smaller : part.module,
                   form == 1 ? llvm::StringRef() : llvm::StringRef(withoutRings), names);
     if (found) {
       part.small = std::move(found);
@@ -375,6 +401,7 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
       return known.takeError();
     Part part;
     part.source = &source;
+    part.module = source.module;
     for (ModuleOp module : source.shorter)
       part.entries.push_back(makeEntry(source, module));
     part.entries.push_back(makeEntry(source, source.module));
@@ -382,6 +409,8 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
   }
   for (Part &part : parts)
     addCopying(part);
+  jobs.map();
+  llvm::for_each(parts, [&](Part &part) { bindUnordered(part); });
   jobs.map();
 
   std::vector<Part *> kept;

@@ -38,6 +38,11 @@ struct BundlePart {
   /// Binds the entry again, with blocks that take at most this many bytes of shared memory; null if
   /// these are the blocks of the module. The result must live until addToBundle returns.
   std::function<mlir::ModuleOp(int64_t)> bindSmaller = nullptr;
+  /// Binds the entry again, without additions in order, which require roles: whether a kernel has
+  /// them is known only once it is mapped. Called if a kernel cannot be mapped, null if the module
+  /// does not add in order, or must. The result is null if there is no other form, and must live
+  /// until addToBundle returns.
+  std::function<mlir::ModuleOp()> bindUnordered = nullptr;
 };
 
 /// How much code a bundle gets.

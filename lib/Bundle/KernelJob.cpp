@@ -175,6 +175,13 @@ void KernelJob::emitDiagnostics() {
     spills->emit(resources);
 }
 
+std::string KernelJob::getFirstError() const {
+  for (const Diagnostic &each : said)
+    if (each.getSeverity() == DiagnosticSeverity::Error)
+      return each.str();
+  return "";
+}
+
 /// The constraints on which the code may depend. The launcher alone checks extents.
 static ArrayAttr getOfScalars(ArrayAttr constraints) {
   SmallVector<Attribute> list;

@@ -55,6 +55,8 @@ public:
   /// were bound to and for the launches that they are for, it is the same.
   std::string describeCode() const;
 
+  /// The message of the first error of the mapping; empty if there is none.
+  std::string getFirstError() const;
   bool hasRoles() const;
   bool hasTensorMaps() const;
   /// Whether it copies captures by tensor maps.

@@ -174,6 +174,9 @@ private:
       part.bindSmaller = [this, options, module = *module](int64_t shared) {
         return bindSmaller(options, module, shared);
       };
+    // Ordered or not is the compiler's choice unless the caller made it.
+    if (!isReady && !llvm::StringRef(options.sums).contains("ordered") && addsInOrder(*module))
+      part.bindUnordered = [this, options] { return bindUnordered(options); };
     // Entries for limited lengths come first; they are omitted if they have the same blocks.
     if (!isReady && request.ptx.empty()) {
       for (int64_t length : getLengths(part.module)) {
@@ -237,6 +240,24 @@ private:
     if (smaller && getBindings(*smaller) != getBindings(module))
       return *smaller;
     llvm::consumeError(smaller.takeError());
+    return nullptr;
+  }
+
+  static bool addsInOrder(mlir::ModuleOp module) {
+    return module
+        .walk([](tile::AtomicAddOp add) {
+          return add.getNumber() ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  mlir::ModuleOp bindUnordered(TilePipelineOptions options) {
+    HeldDiagnostics held(parsed.getContext()); // what the form in order has said already
+    options.sums = options.sums == "auto" ? "unordered" : options.sums + ",unordered";
+    llvm::Expected<mlir::ModuleOp> unordered = compile(options);
+    if (unordered)
+      return *unordered;
+    llvm::consumeError(unordered.takeError());
     return nullptr;
   }
 
