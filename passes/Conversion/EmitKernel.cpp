@@ -14,6 +14,8 @@
 #include "passes/Conversion/ReachedCaptures.h"
 #include "passes/Conversion/SharedAccess.h"
 #include "passes/Conversion/TimelineWriter.h"
+#include "passes/Tgpu/Analysis/RegisterLimits.h"
+#include "passes/Tgpu/Analysis/RegisterPressure.h"
 
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Conversion/LoweringTable.h"
@@ -44,9 +46,34 @@ SmallVector<tile::CaptureOp> tgpu::getReachedCaptures(KernelOp kernel) {
   return captures;
 }
 
+/// The blocks of a kernel without loops that a multiprocessor holds if the tiles that it loads are
+/// all in registers at once, with those that several operations read: the others are computed
+/// element by element. ptxas does not know that these loads are what the kernel waits for: on its
+/// own, it saves registers, down to numbers below which no further block fits, by loading some
+/// tiles after the others have arrived.
+static std::optional<int64_t> getBlocksOfLoads(KernelOp kernel) {
+  const int64_t warps = kernel.getWarps(), threads = Target::lanes * warps;
+  int64_t registers = RegisterLimits::besideLoads;
+  for (Operation &op : kernel.getBody().front()) {
+    if (op.getNumRegions() > 0 || isa<MmaOp, FmaDotOp, WgmmaOp>(op))
+      return std::nullopt;
+    for (Value value : op.getResults())
+      if (isa<RankedTensorType>(value.getType()) && !isMadeWhereUsed(value) &&
+          (isa<LoadOp>(op) || !value.hasOneUse()))
+        registers += getRegistersOf(value.getType(), threads);
+  }
+  registers = llvm::alignTo(registers, Target::registerUnit / Target::lanes);
+  const Target &target = *Target::find(kernel.getTarget());
+  return std::min(Target::registers / (threads * registers), target.warpsOfMultiprocessor / warps);
+}
+
 LogicalResult KernelEmitter::run() {
   if (failed(emitSignature()) || failed(emitGrid()))
     return failure();
+  // Other code has a second way for each access, whose registers are not counted.
+  if (!aligned.empty())
+    if (std::optional<int64_t> blocks = getBlocksOfLoads(kernel); blocks && *blocks > 0)
+      nvvm::setLeastBlocks(func, *blocks);
   auto &timeline = state<TimelineWriter>();
   timeline.begin(*this);
   bool hasRoles = !kernel.getBody().getOps<RolesOp>().empty();

@@ -108,7 +108,7 @@ static LogicalResult emitRoles(KernelEmitter &e, RolesOp op) {
   return dispatch(b, wholeWarp, runEnds, [&](size_t run) {
     auto firstRole = static_cast<size_t>(runStarts[run]);
     if (int64_t registers = op.getRegisters()[firstRole]) {
-      nvvm::markRegisters(e.func);
+      nvvm::setLeastBlocks(e.func, 1);
       b.inlineAsm((Twine("setmaxnreg.") + (registers > atEntry ? "inc" : "dec") +
                    ".sync.aligned.u32 " + Twine(registers) + ";")
                       .str(),

@@ -29,8 +29,9 @@ void nvvm::markKernel(FunctionOpInterface function, int32_t threads) {
   function->setAttr("nvvm.kernel", b.getUnitAttr());
   function->setAttr("nvvm.reqntid", b.getDenseI32ArrayAttr({threads}));
 }
-void nvvm::markRegisters(FunctionOpInterface kernel) {
-  kernel->setAttr("nvvm.minctasm", Builder(kernel.getContext()).getI32IntegerAttr(1));
+void nvvm::setLeastBlocks(FunctionOpInterface kernel, int64_t blocks) {
+  kernel->setAttr("nvvm.minctasm",
+                  Builder(kernel.getContext()).getI32IntegerAttr(static_cast<int32_t>(blocks)));
 }
 void nvvm::markGridConstant(FunctionOpInterface kernel, unsigned argument) {
   kernel.setArgAttr(argument, "nvvm.grid_constant", UnitAttr::get(kernel.getContext()));

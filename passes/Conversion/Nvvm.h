@@ -21,9 +21,10 @@ mlir::Value getGridExtent(mlir::ImplicitLocOpBuilder &b);
 
 /// Makes the function a kernel with blocks of that many threads.
 void markKernel(mlir::FunctionOpInterface function, int32_t threads);
-/// Declares that code of the kernel changes the number of registers (setmaxnreg). Without this, the
-/// entry count is unknown, and the request is ignored.
-void markRegisters(mlir::FunctionOpInterface kernel);
+/// Declares that a multiprocessor must hold at least that many blocks. ptxas then takes no more
+/// registers than that permits, and does not save any below it. Without this, the number of
+/// registers at entry is unknown, so that setmaxnreg is ignored.
+void setLeastBlocks(mlir::FunctionOpInterface kernel, int64_t blocks);
 void markGridConstant(mlir::FunctionOpInterface kernel, unsigned argument);
 
 /// The shared memory that the code of an entry declares for exchanges between warps. External

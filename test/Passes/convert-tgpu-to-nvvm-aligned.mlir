@@ -6,6 +6,7 @@
 // known.
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s --implicit-check-not=.entry
 // RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s --check-prefix=ADD
+// RUN: tilewrightc %s --target=sm_80 --emit=ptx | FileCheck %s --check-prefix=BLOCKS --implicit-check-not=.minnctapersm
 
 #blocked = #tgpu.blocked<4, lanes 16, warps 4, 1>
 
@@ -99,6 +100,9 @@ tgpu.kernel @taken_aligned target "sm_80" warps 4 (%x: !tile.view<[?], f32>) gri
 // CHECK-COUNT-8: ld.global.v4.b32
 // CHECK-NOT:     ld.global
 // CHECK:         ret;
+// ptxas takes the registers of both tiles, 32, and 24: 9 blocks of 128 threads have 56 each.
+// BLOCKS:        .entry pair_aligned(
+// BLOCKS:        .minnctapersm 9
 tgpu.kernel @pair target "sm_80" warps 4
     (%x: !tile.view<[?, 64], f32>, %y: !tile.view<[?, 64], f32>, %z: !tile.view<[?, 64], f32>, %from: i32, %size: i32) grid(%i = 1) {
   %part = tile.subview %y dim 0 from %from size %size : !tile.view<[?, 64], f32>
@@ -106,6 +110,20 @@ tgpu.kernel @pair target "sm_80" warps 4
   %u = tgpu.load %part[0, 0] : !tile.view<[?, 64], f32> -> tensor<32x64xf32, #blocked>
   %v = arith.addf %t, %u : tensor<32x64xf32, #blocked>
   tgpu.store %v, %z[0, 0] : tensor<32x64xf32, #blocked>, !tile.view<[?, 64], f32>
+}
+
+// A sum that two operations read takes 16 registers more.
+// CHECK:         .entry twice(
+// CHECK:         .entry twice_aligned(
+// BLOCKS:        .entry twice_aligned(
+// BLOCKS:        .minnctapersm 7
+tgpu.kernel @twice target "sm_80" warps 4
+    (%x: !tile.view<[?, 64], f32>, %y: !tile.view<[?, 64], f32>, %z: !tile.view<[?, 64], f32>) grid(%i = 1) {
+  %t = tgpu.load %x[0, 0] : !tile.view<[?, 64], f32> -> tensor<32x64xf32, #blocked>
+  %u = tgpu.load %y[0, 0] : !tile.view<[?, 64], f32> -> tensor<32x64xf32, #blocked>
+  %v = arith.addf %t, %u : tensor<32x64xf32, #blocked>
+  %w = arith.mulf %v, %v : tensor<32x64xf32, #blocked>
+  tgpu.store %w, %z[0, 0] : tensor<32x64xf32, #blocked>, !tile.view<[?, 64], f32>
 }
 
 // With one tile, there is no other load to issue first.
