@@ -257,7 +257,16 @@ public:
       }
       GpuOptions gpu;
       gpu.target = each;
-      parts.push_back({entry->getParentOfType<mlir::ModuleOp>(), gpu, ""});
+      BundlePart part{entry->getParentOfType<mlir::ModuleOp>(), gpu};
+      // As compileBundle does: blocks of tests need not have roles, which additions in order need.
+      if (binding.sums == "auto" && !isGolden)
+        part.bindUnordered = [binding, each, &compiler]() {
+          Binding unordered = binding;
+          unordered.sums = "unordered";
+          mlir::Operation *other = compiler.compile(unordered, each);
+          return other ? other->getParentOfType<mlir::ModuleOp>() : mlir::ModuleOp();
+        };
+      parts.push_back(std::move(part));
     }
     if (parts.empty()) {
       compiled.rejection = "additions in order are for sm_90a";
