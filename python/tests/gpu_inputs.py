@@ -1,5 +1,5 @@
 # Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Inputs on a GPU, and gradients. Skips the file that imports it, with a message, if there is no GPU."""
+"""Inputs on a GPU, gradients, and graphs. Skips the file that imports it, with a message, if there is no GPU."""
 
 import unittest
 
@@ -29,3 +29,18 @@ def gradients(call, inputs):
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     seeds = [torch.cos(torch.arange(x.numel(), device="cuda").reshape(x.shape) * 0.37).to(x.dtype) for x in outputs]
     return [x.detach() for x in outputs] + list(torch.autograd.grad(outputs, inputs, seeds))
+
+
+def captured(step):
+    """A graph of the step, and the results that each replay writes again. The step runs once before the capture, on a
+    stream of its own, as PyTorch demands for steps with a backward: what is done once, such as loading code, must not
+    be captured."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = step()
+    return graph, results

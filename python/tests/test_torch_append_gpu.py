@@ -7,10 +7,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from gpu_inputs import captured  # noqa: E402
 from torch_on_cpu import TorchTest, torch  # noqa: E402
-
-if not torch.cuda.is_available():
-    raise unittest.SkipTest("there is no GPU")
 
 import tilewright  # noqa: E402
 import tilewright.append  # noqa: E402, registers the operator
@@ -82,10 +80,7 @@ class AppendTest(TorchTest):
         k, v = on_gpu(normal(6, 2, 64, dtype=torch.bfloat16), normal(6, 2, 64, seed=2, dtype=torch.bfloat16))
         k_cache, v_cache = torch.zeros(2, 8, 16, 2, 64, dtype=torch.bfloat16, device="cuda")
         slots = torch.arange(6, device="cuda")
-        tilewright.append_kv(k, v, k_cache, v_cache, slots)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            tilewright.append_kv(k, v, k_cache, v_cache, slots)
+        graph, _ = captured(lambda: tilewright.append_kv(k, v, k_cache, v_cache, slots))
         for numbers in ([100, -1, 3, 127, 128, 50], [-1] * 6):
             k_cache.zero_()
             slots.copy_(torch.tensor(numbers))
@@ -110,10 +105,7 @@ class AppendTest(TorchTest):
         def step():
             return tilewright.flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=lengths, block_table=table,
                                                       rotary_interleaved=False, **on_cuda)
-        step()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            o = step()
+        graph, o = captured(step)
         k_cache.fill_(torch.nan), v_cache.fill_(torch.nan)
         all_k, all_v = [], []
         for number in range(steps):

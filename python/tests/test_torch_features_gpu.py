@@ -8,7 +8,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from gpu_inputs import gradients, make, qkv  # noqa: E402
+from gpu_inputs import captured, gradients, make, qkv  # noqa: E402
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -169,14 +169,7 @@ class FeaturesTest(unittest.TestCase):
             o = attention(zero, zero, v, dropout_p=0.5)
             return o.detach(), torch.autograd.grad(o, v, ones)[0]
 
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            o, dv = step()
+        graph, (o, dv) = captured(step)
         seen = []
         for _ in range(3):
             graph.replay()

@@ -8,7 +8,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from gpu_inputs import gradients, make, qkv  # noqa: E402
+from gpu_inputs import captured, gradients, make, qkv  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -161,19 +161,12 @@ class OperatorTest(unittest.TestCase):
 
         prepare("cuda", torch.float16, 64, causal=True, deterministic=True)
         expected = [x.clone() for x in step()]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            captured = step()
+        graph, results = captured(step)
         for _ in range(3):
-            for x in captured:
+            for x in results:
                 x.fill_(torch.nan)
             graph.replay()
-            for x, want in zip(captured, expected):
+            for x, want in zip(results, expected):
                 self.assertTrue(torch.equal(x, want))
 
     def test_loads_no_code_while_it_is_captured(self):

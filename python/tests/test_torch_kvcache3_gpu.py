@@ -7,10 +7,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from gpu_inputs import captured  # noqa: E402
 from torch_on_cpu import TorchTest, torch  # noqa: E402
-
-if not torch.cuda.is_available():
-    raise unittest.SkipTest("there is no GPU")
 
 import tilewright  # noqa: E402
 from test_torch_append import rotate, tables  # noqa: E402
@@ -22,15 +20,6 @@ TOLERANCE = {"rtol": 2e-2, "atol": 2e-2}
 
 def int32(*values):
     return torch.tensor(values, dtype=torch.int32, device="cuda")
-
-
-def captured(step):
-    """A graph of the step, which has run once, and its results."""
-    step()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        results = step()
-    return graph, results
 
 
 class GraphTest(TorchTest):

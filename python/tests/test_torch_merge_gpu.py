@@ -6,10 +6,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from gpu_inputs import captured  # noqa: E402
 from torch_on_cpu import TorchTest, torch  # noqa: E402
-
-if not torch.cuda.is_available():
-    raise unittest.SkipTest("there is no GPU")
 
 import tilewright  # noqa: E402
 from test_torch_decode import normal, paged  # noqa: E402
@@ -35,10 +33,7 @@ class MergeTest(TorchTest):
     def test_two_parts_in_a_graph(self):
         o, lse = normal(2, 33, 64, 128, dtype=torch.bfloat16).cuda(), normal(2, 33, 64, seed=2).cuda()
         arguments = o[0], lse[0], o[1], lse[1]
-        tilewright.merge_state(*arguments)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            got = tilewright.merge_state(*arguments)
+        graph, got = captured(lambda: tilewright.merge_state(*arguments))
         lse.mul_(-3)
         graph.replay()
         expected = merged(o.transpose(0, 1).cpu(), lse.transpose(0, 1).cpu())
@@ -68,9 +63,7 @@ class CascadeTest(TorchTest):
             return attention(q, *keys, causal_from=shared if causal else None)
         tolerance = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}[dtype]
         self.assert_same([x.cpu() for x in call()], expected(lengths, shared), rtol=tolerance, atol=tolerance)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            got = call()
+        graph, got = captured(call)
         lengths = [n + 60 for n in lengths]
         seq_lens.add_(60)
         number.sub_(70)
