@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The locations of files of tile.link: the folder of the file that names them, regardless of MLIR locations in the
-// text. test/Dialect/kernel_ops_invalid.mlir has the paths that are always rejected.
+// text. test/Dialect/link_ops_invalid.mlir has the paths that are always rejected.
 //
 // RUN: rm -rf %t && split-file %s %t && cd %t
 // RUN: ln -s ../other/secret.mlir own/out.mlir && ln -s ../other own/folder && ln -s lib/once.mlir own/in.mlir && ln -s own alias
