@@ -155,6 +155,14 @@ def Tile_WorkspaceOp : Tile_Op<"workspace", [HasParent<"ProgramOp">]> {
   let results = (outs Tile_AnyView:$view);
   let assemblyFormat = "custom<ExprList>($extents) custom<WorkspaceFill>($fill, type($view)) attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    struct FillNumber {
+      std::optional<int64_t> integer; ///< where the elements are integers
+      double number;                  ///< the same; of more than 53 bits, it becomes another one
+    };
+    /// The number that `fill` gives, if there is one.
+    std::optional<FillNumber> getFillNumber();
+  }];
 }
 
 def Tile_LaunchOp : Tile_Op<"launch", [

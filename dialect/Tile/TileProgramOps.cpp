@@ -31,6 +31,15 @@ LogicalResult WorkspaceOp::verify() {
   return success();
 }
 
+std::optional<WorkspaceOp::FillNumber> WorkspaceOp::getFillNumber() {
+  Attribute fill = getFillAttr();
+  if (!fill)
+    return std::nullopt;
+  if (auto integer = dyn_cast<IntegerAttr>(fill))
+    return FillNumber{integer.getInt(), static_cast<double>(integer.getInt())};
+  return FillNumber{std::nullopt, cast<FloatAttr>(fill).getValueAsDouble()};
+}
+
 LogicalResult LaunchOp::verify() {
   if (getWithNames().size() != getWithValues().size() ||
       !llvm::all_of(getWithNames(), [](Attribute a) { return isa<StringAttr>(a); }) ||

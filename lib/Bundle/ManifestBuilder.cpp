@@ -266,18 +266,16 @@ bundle::makeProgramSpec(tile::ProgramOp program, llvm::ArrayRef<runtime::KernelS
       return element.takeError();
     workspace.type = *element;
     workspace.extents = toExprs(op.getExtents());
-    if (Attribute fill = op.getFillAttr()) {
+    if (std::optional<tile::WorkspaceOp::FillNumber> fill = op.getFillNumber()) {
       // Integers of more than 53 bits become other doubles, but none of those that have a pattern.
-      auto integer = dyn_cast<IntegerAttr>(fill);
-      double value = integer ? static_cast<double>(integer.getInt())
-                             : cast<FloatAttr>(fill).getValueAsDouble();
-      workspace.fill = runtime::fillPattern(*element, value);
+      workspace.fill = runtime::fillPattern(*element, fill->number);
       if (!workspace.fill)
-        return makeError("a workspace of program '" + spec.name +
-                         "' must be filled with a value whose 32 bits can be repeated, but got " +
-                         (integer ? std::to_string(integer.getInt()) : std::to_string(value)) +
-                         " as " + std::string(elementTypeName(*element)) +
-                         "; leave it without 'fill', and add a tile.fill of it");
+        return makeError(
+            "a workspace of program '" + spec.name +
+            "' must be filled with a value whose 32 bits can be repeated, but got " +
+            (fill->integer ? std::to_string(*fill->integer) : std::to_string(fill->number)) +
+            " as " + std::string(elementTypeName(*element)) +
+            "; leave it without 'fill', and add a tile.fill of it");
     }
     names[op.getResult()] = workspace.name;
     form.workspaces.push_back(std::move(workspace));

@@ -115,11 +115,10 @@ LogicalResult ProgramRun::allocate(tile::WorkspaceOp op) {
     return op.emitOpError() << "needs " << bytes
                             << " bytes, which cannot be allocated; give smaller arrays";
 
-  if (Attribute fill = op.getFillAttr()) {
-    auto integer = dyn_cast<IntegerAttr>(fill);
-    Storage storage = integer ? storageOf(view.type) : Storage::F64;
-    Scalar scalar = integer ? Scalar::fromInt(integer.getInt(), storage)
-                            : Scalar::fromFloat(cast<FloatAttr>(fill).getValueAsDouble(), storage);
+  if (std::optional<tile::WorkspaceOp::FillNumber> fill = op.getFillNumber()) {
+    Storage storage = fill->integer ? storageOf(view.type) : Storage::F64;
+    Scalar scalar = fill->integer ? Scalar::fromInt(*fill->integer, storage)
+                                  : Scalar::fromFloat(fill->number, storage);
     if (elements > 0)
       numeric::convertToMemory(storage, &scalar, view.type, view.data, 1, 1);
     for (size_t done = width; done < bytes; done += std::min(done, bytes - done))
