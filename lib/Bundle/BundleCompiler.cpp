@@ -388,10 +388,10 @@ llvm::Error PartsCompiler::addSmall(Part &part) {
 }
 
 void PartsCompiler::makeCode(const Entry &entry) {
-  std::vector<KernelJob *> list, none;
+  std::vector<WantedCode> wanted;
   for (const auto &job : entry.jobs)
-    list.push_back(job.get());
-  jobs.makeCode(scope.assemble ? list : none, scope.assemble ? none : list, scope.preferredOnly);
+    wanted.push_back({job.get(), scope.assemble});
+  jobs.makeCode(wanted, scope.preferredOnly);
 }
 
 llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
@@ -414,7 +414,7 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
   jobs.map();
 
   std::vector<Part *> kept;
-  std::vector<KernelJob *> assembled, others;
+  std::vector<WantedCode> wanted;
   for (Part &part : parts) {
     bool isLeftOut = false;
     if (llvm::Error error = check(part, kept, isLeftOut))
@@ -424,18 +424,17 @@ llvm::Error PartsCompiler::run(ArrayRef<BundlePart> sources) {
     kept.push_back(&part);
     // The devices for which the bundle is made would not take a cubin for the other target.
     bool assemble = scope.assemble && !part.source->isForOtherViews;
-    std::vector<KernelJob *> &wanted = assemble ? assembled : others;
     // Together with the others, so that no core waits.
     if (!part.source->isForOtherViews)
       part.smallForm = findSmall(part, 0).value_or(0);
     for (const Entry &entry : part.entries)
       for (const auto &job : entry.jobs)
-        wanted.push_back(job.get());
+        wanted.push_back({job.get(), assemble});
     if (part.small)
       for (const auto &job : part.small->jobs)
-        wanted.push_back(job.get());
+        wanted.push_back({job.get(), assemble});
   }
-  jobs.makeCode(assembled, others, scope.preferredOnly);
+  jobs.makeCode(wanted, scope.preferredOnly);
   for (Part *part : kept)
     for (Entry &entry : part->entries) {
       if (llvm::Error error = finish(entry))

@@ -13,7 +13,7 @@
 #include "runtime/Bundle.h"
 
 #include "mlir/IR/MLIRContext.h"
-#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/ThreadPool.h"
 
 using namespace mlir;
@@ -276,8 +276,7 @@ void JobList::map() {
   pending.clear();
 }
 
-void JobList::makeCode(llvm::ArrayRef<KernelJob *> assembled, llvm::ArrayRef<KernelJob *> others,
-                       bool preferredOnly) {
+void JobList::makeCode(llvm::ArrayRef<WantedCode> wanted, bool preferredOnly) {
   struct Task {
     KernelJob *job;
     CodeUnit *unit;
@@ -286,12 +285,11 @@ void JobList::makeCode(llvm::ArrayRef<KernelJob *> assembled, llvm::ArrayRef<Ker
     std::vector<CodeUnit *> equal;
   };
   std::vector<Task> tasks;
-  llvm::StringMap<size_t> numbers; // of tasks
-  llvm::SetVector<KernelJob *> jobs(assembled.begin(), assembled.end());
-  size_t numAssembled = jobs.size();
-  jobs.insert(others.begin(), others.end());
-  for (auto [number, job] : llvm::enumerate(jobs)) {
-    bool assemble = number < numAssembled;
+  llvm::StringMap<size_t> numbers;         // of tasks
+  llvm::MapVector<KernelJob *, bool> jobs; // whether they are assembled
+  for (const WantedCode &each : wanted)
+    jobs[each.job] |= each.assemble;
+  for (auto [job, assemble] : jobs) {
     if (preferredOnly && job->units.size() > 1)
       job->units.resize(1);
     std::string text;

@@ -79,6 +79,12 @@ private:
   bool hasEmitted = false;
 };
 
+/// A job whose code is wanted: PTX, and a cubin if it is to be assembled.
+struct WantedCode {
+  KernelJob *job;
+  bool assemble;
+};
+
 /// Jobs, of which those of equal text and options are one.
 class JobList {
 public:
@@ -90,10 +96,10 @@ public:
                                  const GpuOptions &gpu, const std::string &ptx = "");
   /// Maps all jobs that are not mapped yet.
   void map();
-  /// Makes the code of these jobs, as far as it does not exist yet, with a cubin for those of
-  /// `assembled`. With `preferredOnly`, only of the first unit of each; the others are removed.
-  void makeCode(llvm::ArrayRef<KernelJob *> assembled, llvm::ArrayRef<KernelJob *> others,
-                bool preferredOnly);
+  /// Makes the code of these jobs, as far as it does not exist yet. A job may be wanted more than
+  /// once, and is assembled if one of these asks for it. With `preferredOnly`, only of the first
+  /// unit of each; the others are removed.
+  void makeCode(llvm::ArrayRef<WantedCode> wanted, bool preferredOnly);
 
 private:
   llvm::ThreadPoolInterface *pool;
