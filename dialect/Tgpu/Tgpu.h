@@ -138,8 +138,14 @@ inline constexpr UnitMark<mlir::scf::ForOp> generalAttr{"tgpu.general"};
 inline constexpr UnitMark<mlir::scf::ForOp> rareAttr{"tgpu.rare"};
 /// The loop is over the iterations that a warpgroup skips in the loop after it.
 inline constexpr UnitMark<mlir::scf::ForOp> idleRoundsAttr{"tgpu.idle_rounds"};
+/// Two numbers.
+struct PlaceAttr : I64sAttr {
+  using I64sAttr::I64sAttr;
+  static constexpr llvm::StringLiteral name = "array<i64: STAGE, ORDER>";
+  static bool classof(mlir::Attribute value);
+};
 /// Of an operation of a loop: its stage, and its position in the order of an iteration.
-inline constexpr DiscardableAttr<mlir::DenseI64ArrayAttr> placeAttr{"tgpu.place"};
+inline constexpr DiscardableAttr<PlaceAttr> placeAttr{"tgpu.place"};
 /// Code generation keeps the operation, elementwise or the tgpu.take_turn of a loop, after the
 /// operations before it, including products issued among them.
 inline constexpr UnitMark<> keepPlaceAttr{"tgpu.keep_place"};

@@ -355,6 +355,11 @@ RankedTensorType getTensorType(SharedType type) {
 
 } // namespace tilewright::tgpu
 
+bool PlaceAttr::classof(Attribute value) {
+  auto numbers = dyn_cast<DenseI64ArrayAttr>(value);
+  return numbers && numbers.size() == 2;
+}
+
 LogicalResult TgpuDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   return verifyDiscardable(
       op, attribute, transposeFewRowsAttr, transposedKeepAttr, copiedAttr, readOnceAttr,

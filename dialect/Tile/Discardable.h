@@ -38,6 +38,12 @@ struct StringsAttr : mlir::ArrayAttr {
   static bool classof(mlir::Attribute value);
 };
 
+/// Its spelling, since the class covers arrays of other numbers, too.
+struct I64sAttr : mlir::DenseI64ArrayAttr {
+  using DenseArrayAttrImpl::DenseArrayAttrImpl;
+  static constexpr llvm::StringLiteral name = "array<i64: ...>";
+};
+
 /// The error that an attribute must \p rule one of \p allowed.
 mlir::LogicalResult rejectDiscardable(mlir::Operation *op, llvm::StringRef name,
                                       llvm::StringRef rule, llvm::ArrayRef<llvm::StringRef> allowed,

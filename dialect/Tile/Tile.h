@@ -65,7 +65,7 @@ inline constexpr DiscardableAttr<mlir::ArrayAttr, mlir::ModuleOp> statedAttr{"ti
 /// On the result MustEnd of a function that tile-analyze-masks derives (passes/MaskRanges.h): the
 /// numbers of the arguments whose sum is s, where the mask keeps exactly c <= r + s. So, clipped to
 /// [lower, upper), may ends at against_end + s, and must at against_begin + 1 + s.
-inline constexpr DiscardableAttr<mlir::DenseI64ArrayAttr> rowEdgeAttr{"tile.row_edge"};
+inline constexpr DiscardableAttr<I64sAttr> rowEdgeAttr{"tile.row_edge"};
 /// On the same result: neither may nor must, unless it is empty, ends before upper.
 inline constexpr UnitMark<> endsAtUpperAttr{"tile.ends_at_upper"};
 

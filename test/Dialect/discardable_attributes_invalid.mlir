@@ -160,7 +160,7 @@ module attributes {tile.replaced = [1]} {}
 
 // -----
 
-// expected-error @+1 {{'tile.row_edge' must be of kind 'builtin.dense_array', but got unit; correct or remove the attribute}}
+// expected-error @+1 {{'tile.row_edge' must be of kind 'array<i64: ...>', but got unit; correct or remove the attribute}}
 func.func private @f() -> (i32 {tile.row_edge})
 
 // -----

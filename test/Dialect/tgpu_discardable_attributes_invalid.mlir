@@ -135,13 +135,18 @@ func.func private @f() attributes {tgpu.ring_stages = "two"}
 
 // -----
 
-// expected-error @+1 {{'tgpu.place' must be of kind 'builtin.dense_array', but got [0, 1]; correct or remove the attribute}}
+// expected-error @+1 {{'tgpu.place' must be of kind 'array<i64: STAGE, ORDER>', but got [0, 1]; correct or remove the attribute}}
 func.func private @f() attributes {tgpu.place = [0, 1]}
 
 // -----
 
-// expected-error @+1 {{'tgpu.place' must be of kind 'builtin.dense_array', but got array<i32: 0, 1>; correct or remove the attribute}}
+// expected-error @+1 {{'tgpu.place' must be of kind 'array<i64: STAGE, ORDER>', but got array<i32: 0, 1>; correct or remove the attribute}}
 func.func private @f() attributes {tgpu.place = array<i32: 0, 1>}
+
+// -----
+
+// expected-error @+1 {{'tgpu.place' must be of kind 'array<i64: STAGE, ORDER>', but got array<i64: 0>; correct or remove the attribute}}
+func.func private @f() attributes {tgpu.place = array<i64: 0>}
 
 // -----
 

@@ -51,7 +51,7 @@ SmallVector<LoopChain> tgpu::getLoopChains(Operation *scope) {
 }
 
 std::optional<Place> Place::get(Operation *op) {
-  if (auto place = placeAttr.get(op); place && place.size() == 2)
+  if (PlaceAttr place = placeAttr.get(op))
     return Place{place[0], place[1]};
   return std::nullopt;
 }
