@@ -39,13 +39,16 @@ ParseResult tilewright::tile::checkClauses(OpAsmParser &parser, const OperationS
   return success();
 }
 
-LogicalResult tilewright::tile::verifyCallsOfScalars(KernelOp kernel,
+LogicalResult tilewright::tile::verifyCallsOfScalars(Operation *scope,
                                                      SymbolTableCollection &symbols) {
-  return failure(kernel
-                     .walk([&](func::CallOp call) {
-                       auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(
-                           call, call.getCalleeAttr());
-                       if (!function || function.getNumArguments() != call.getNumOperands())
+  return failure(scope
+                     ->walk([&](func::CallOp call) {
+                       FlatSymbolRefAttr callee = call.getCalleeAttr();
+                       auto function =
+                           callee ? symbols.lookupNearestSymbolFrom<func::FuncOp>(call, callee)
+                                  : func::FuncOp();
+                       if (!function || !function.getFunctionTypeAttr() ||
+                           function.getNumArguments() != call.getNumOperands())
                          return WalkResult::advance();
                        for (auto [i, type] : llvm::enumerate(call.getOperandTypes()))
                          if (Type expected = function.getArgumentTypes()[i];

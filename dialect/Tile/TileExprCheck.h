@@ -81,8 +81,9 @@ mlir::ParseResult checkClauses(mlir::OpAsmParser &parser, const mlir::OperationS
                                llvm::ArrayRef<Clause> clauses);
 
 /// A function of scalars is mapped over tiles, not called with them: func.call says only that types
-/// differ.
-mlir::LogicalResult verifyCallsOfScalars(KernelOp kernel, mlir::SymbolTableCollection &symbols);
+/// differ. The scope need not have been verified.
+mlir::LogicalResult verifyCallsOfScalars(mlir::Operation *scope,
+                                         mlir::SymbolTableCollection &symbols);
 
 /// Parameters, constraints and arguments of a kernel or program: names, kinds, cycles.
 mlir::LogicalResult verifySignature(const Signature &signature,

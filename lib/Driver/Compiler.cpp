@@ -8,6 +8,7 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/TextInput.h"
 #include "dialect/Tile/Tile.h"
+#include "dialect/Tile/TileExprCheck.h"
 #include "lib/Bundle/ReachedSymbols.h"
 #include "lib/Bundle/WrittenViews.h"
 #include "lib/Codegen/CrashReproducer.h"
@@ -62,7 +63,11 @@ OwningOpRef<ModuleOp> parseBuffer(MLIRContext &context, llvm::MemoryBufferRef bu
   // Functions of linked files need no declaration, which the verifier asks for.
   auto module =
       parseSourceFile<ModuleOp>(sourceMgr, ParserConfig(&context, /*verifyAfterParse=*/false));
-  if (!module || failed(declareLinked(*module, source)) || failed(verify(*module)))
+  if (!module || failed(declareLinked(*module, source)))
+    return nullptr;
+  // In functions, too, where the verifier of the call would be the first to say it.
+  SymbolTableCollection symbols;
+  if (failed(tile::verifyCallsOfScalars(*module, symbols)) || failed(verify(*module)))
     return nullptr;
   return module;
 }

@@ -6,6 +6,7 @@
 #include "dialect/Tile/Calls.h"
 #include "dialect/Tile/Tile.h"
 #include "dialect/Tile/TileExpr.h"
+#include "dialect/Tile/TileExprCheck.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "dialect/Tile/TileShortForms.h"
 #include "passes/Passes.h"
@@ -472,7 +473,10 @@ struct TileLinkPass : tilewright::impl::TileLinkBase<TileLinkPass> {
       return signalPassFailure();
     expandFormulas(getOperation());
     expandParts(getOperation());
-    if ((isLinked && failed(verify(getOperation()))) || failed(checkCalls(getOperation())))
+    SymbolTableCollection symbols;
+    if ((isLinked && (failed(verifyCallsOfScalars(getOperation(), symbols)) ||
+                      failed(verify(getOperation())))) ||
+        failed(checkCalls(getOperation())))
       signalPassFailure();
   }
 };
