@@ -331,6 +331,13 @@ constexpr Entry rowRows[] = {
     {"gpu", 32, 16384, 0, anyMask, 0, 4, 0, 0},
     {"gpu", 32, 32768, 0, anyMask, 0, 2, 0, 0},
     {"gpu", 32, 0, 0, anyMask, 0, 1, 0, 0},
+    // Half of the elements, of two registers each: by 16 rows, 2,048 columns of f64 spilled 1,980
+    // bytes, 8,192 8,472.
+    {"gpu", 64, 4096, 0, anyMask, 0, 16, 0, 0},
+    {"gpu", 64, 8192, 0, anyMask, 0, 8, 0, 0},
+    {"gpu", 64, 16384, 0, anyMask, 0, 4, 0, 0},
+    {"gpu", 64, 32768, 0, anyMask, 0, 2, 0, 0},
+    {"gpu", 64, 0, 0, anyMask, 0, 1, 0, 0},
     {"gpu", 0, 0, 0, anyMask, 0, 16, 0, 0},
 };
 
