@@ -1688,6 +1688,25 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
     computes while the others multiply. With `turns` = 2, it lasts from the last product of an iteration until the
     first product of the next one has been issued: one warpgroup multiplies while the others compute.
 
+    Where warpgroups write parts of a tile to a ring of scratch buffers, and a product reads all of it, a `tgpu.sync` in
+    each iteration keeps the warpgroups together: all compute functions at the same time, and the matrix unit is idle
+    meanwhile. With `late_products` of the `tgpu.role_schedule`, barriers for the slots of the ring replace the
+    `tgpu.sync`, and that product, with the handover of its result, becomes stage 1: warpgroups can be apart by half an
+    iteration. This applies to a ring if all loops of a tile that use it have such a product, no product is in flight
+    when the tile is written, and what the product and its handover read, but for slots of the iteration, is the same
+    after the loops. By order, where `%dq` is then written to a slot of another ring:
+    ```mlir
+    tgpu.acquire %empty[%use]                  {tgpu.place = array<i64: 0, 28>}
+    tgpu.write %ds, %slot                      {tgpu.place = array<i64: 0, 29>}
+    tgpu.wait %full[%use]                      {tgpu.place = array<i64: 1, 30>}
+    %x = tgpu.wgmma %slot_again, %k            {tgpu.place = array<i64: 1, 32>}
+    %v = tgpu.wgmma %p, %do, %dv               {tgpu.place = array<i64: 0, 34>}
+    tgpu.arrive %full[%use] per warp           {tgpu.place = array<i64: 0, 37>}
+    %dq = tgpu.wgmma_wait pending 0, %x        {tgpu.place = array<i64: 1, 38>}
+    tgpu.arrive %empty[%use] per warp          {tgpu.place = array<i64: 1, 39>}
+    %dv_next = tgpu.wgmma_wait pending 0, %v   {tgpu.place = array<i64: 0, 45>}
+    ```
+
     A loop remains as it is if its body branches, or if it consists of several parts none of which is correct for every
     iteration.
   }];
@@ -1729,12 +1748,33 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
     } else { /* %zero */ }
     ```
 
+    Stages that meet in memory need no prologue: if stage 1 yields nothing, and reads nothing of stage 0 but counters
+    of ring slots, it runs for the counters less one, in a branch. So it continues from one chain of loops to the next,
+    also through a loop around them, and stage 1 of the last iteration runs after the outermost of these loops. What
+    comes in the order after the first operation of stage 1 is in the branch:
+    ```mlir
+    tgpu.acquire %empty[%use] : !tgpu.barriers<2>        // stage 0
+    tgpu.write %ds, %slot : !ds, !shared
+    %later = arith.cmpi ne, %use, %first_use_of_tile : i32
+    %dv_next = scf.if %later -> (!acc) {
+      %before = arith.subi %use, %one : i32
+      tgpu.wait %full[%before] : !tgpu.barriers<2>       // stage 1
+      %slot_before = tgpu.slot %ring[%before] : !ring
+      %x = tgpu.wgmma %slot_before, %k : !shared, !k -> !dq
+      ...
+    } else {
+      ...                                                // stage 0 alone
+    }
+    ```
+
     Errors:
     - an operation of the loop without a place, or of a stage other than 0 and 1
     - an operation that does not follow what it reads
     - an operation of stage 0 that reads a result of stage 1 of its own iteration
     - a product that is waited for in another stage
     - parts whose second stages differ
+    - of stages that meet in memory: a product in flight where stage 1 begins or the iteration ends, a value of a loop
+      around the part, a loop of the tile that advances their counters without stages
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
@@ -1892,59 +1932,6 @@ def TgpuShiftRows : Pass<"tgpu-shift-rows", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tgpu::TgpuDialect",
                            "::tilewright::tile::TileDialect"];
-}
-
-def TgpuDelayProducts : Pass<"tgpu-delay-products", "::mlir::ModuleOp"> {
-  let summary = "issue products of exchanged tiles one iteration later, without a barrier in each";
-  let description = [{
-    Where warpgroups write parts of a tile to a ring of scratch buffers, and a product reads all of it, a `tgpu.sync`
-    in each iteration keeps the warpgroups together: all compute functions at the same time, and the matrix unit is
-    idle meanwhile. With `late_products` of the `tgpu.role_schedule`, the pass issues that product, and hands its result
-    over, in the next iteration, and replaces the `tgpu.sync` by barriers for the slots of the ring, so that warpgroups
-    can be apart by half an iteration. The product of the last iteration of a tile is issued after its loops.
-
-    The pass applies to a ring if all loops of a tile that use it have such a product, no product is in flight when the
-    tile is written, and what the product and its handover read, but for slots of the iteration, is the same after the
-    loops. Other kernels stay as they are.
-
-    Before:
-    ```mlir
-    tgpu.write %ds, %slot : !ds, !shared
-    %v = tgpu.wgmma %p, %do, %dv : !a, !do, !acc -> !acc
-    tgpu.wgmma_commit
-    tgpu.sync %meet
-    %x = tgpu.wgmma %slot, %k : !shared, !k -> !dq
-    tgpu.wgmma_commit
-    %dv_next = tgpu.wgmma_wait pending 1, %v : !acc
-    %dq = tgpu.wgmma_wait pending 0, %x : !dq
-    // %dq is written to a slot of another ring
-    ```
-    After:
-    ```mlir
-    tgpu.acquire %empty[%use] : !tgpu.barriers<2>
-    tgpu.write %ds, %slot : !ds, !shared
-    %later = arith.cmpi ne, %use, %first_use_of_tile : i32
-    %dv_next = scf.if %later -> (!acc) {
-      %before = arith.subi %use, %one : i32
-      tgpu.wait %full[%before] : !tgpu.barriers<2>
-      %slot_before = tgpu.slot %ring[%before] : !ring
-      %x = tgpu.wgmma %slot_before, %k : !shared, !k -> !dq
-      tgpu.wgmma_commit
-      %v = tgpu.wgmma %p, %do, %dv : !a, !do, !acc -> !acc
-      tgpu.wgmma_commit
-      tgpu.arrive %full[%use] per warp : !tgpu.barriers<2>
-      %dq = tgpu.wgmma_wait pending 1, %x : !dq
-      tgpu.arrive %empty[%before] per warp : !tgpu.barriers<2>
-      // %dq is written to a slot of another ring
-      %w = tgpu.wgmma_wait pending 0, %v : !acc
-      scf.yield %w : !acc
-    } else {
-      // the same without %x
-    }
-    ```
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
-                           "::tilewright::tgpu::TgpuDialect"];
 }
 
 def TgpuSplitTerms : Pass<"tgpu-split-terms", "::mlir::ModuleOp"> {

@@ -170,7 +170,7 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
       with 2, an iteration needs one barrier instead of two.
     - `compute_roles`: with 2, two roles compute, each with as many warps as the kernel had and some of its results.
     - `late_products`: with 1, and with two scratch buffers, a product of what all warps wrote is issued in the next
-      iteration, so that warpgroups need not meet in each iteration (`tgpu-delay-products`).
+      iteration, so that warpgroups need not meet in each iteration (`tgpu-plan-stages`).
 
     Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16,
     store_buffers = 2>`

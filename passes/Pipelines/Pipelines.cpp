@@ -160,7 +160,6 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   // After folding, when the factors of rows in each part of a loop are visible.
   manager.addPass(createTgpuBoundMaxima());
   manager.addPass(createTgpuShiftRows());
-  manager.addPass(createTgpuDelayProducts());
   manager.addPass(createTgpuSplitTerms());
   // After all passes that allocate shared memory.
   manager.addPass(createTgpuPlanSharedMemory());

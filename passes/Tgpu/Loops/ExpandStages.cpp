@@ -12,7 +12,8 @@
 //     ...
 //     epilogue     stage 1 of the last iteration
 //
-// A loop whose operations are all in one stage is only reordered.
+// A loop whose operations are all in one stage is only reordered. Stages that meet in memory alone
+// need neither prologue nor epilogue (ExpandGuarded.h).
 //
 // Stage 1 of a part's last iteration runs in the next part. So both parts must have the same
 // stage-1 operations on corresponding values, and the values that stage 1 reads from stage 0 are
@@ -30,6 +31,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
+#include "passes/Tgpu/Loops/ExpandGuarded.h"
 #include "passes/Tgpu/Loops/StageParts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -46,36 +48,6 @@ using namespace tilewright;
 using namespace tilewright::tgpu;
 
 namespace {
-
-/// Recomputes the counts of waits: the number of groups committed since the awaited one.
-class PendingGroups {
-public:
-  void note(Operation *op, Operation *copy) {
-    if (isa<WgmmaOp>(op))
-      committed[op->getResult(0)] = commits + 1; // the commit follows
-    if (isa<WgmmaCommitOp>(op))
-      ++commits;
-    auto wait = dyn_cast<WgmmaWaitOp>(copy);
-    if (!wait)
-      return;
-    int64_t latest = 0;
-    for (Value tile : op->getOperands())
-      latest = std::max(latest, committed.lookup(tile));
-    wait.setPending(commits - latest);
-  }
-
-private:
-  int64_t commits = 0;
-  llvm::DenseMap<Value, int64_t> committed;
-};
-
-/// Moving operations can make two barriers adjacent; one suffices.
-void dropRepeated(Operation *op) {
-  auto sync = dyn_cast<SyncOp>(op);
-  auto before = dyn_cast_or_null<SyncOp>(op->getPrevNode());
-  if (sync && before && sync.getBarrier() == before.getBarrier())
-    sync.erase();
-}
 
 /// Returns the turns that the part's warpgroups take in each iteration, or null.
 Value getTurns(const Part &part) {
@@ -238,39 +210,47 @@ private:
 
 void reorder(const Part &part) {
   PendingGroups groups;
-  for (Operation *op : part.ops) {
-    op->moveBefore(part.loop.getBody()->getTerminator());
-    placeAttr.remove(op);
-    groups.note(op, op);
-    dropRepeated(op);
-  }
+  for (Operation *op : part.ops)
+    moveToEnd(op, part.loop, groups);
 }
 
 struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandStagesPass> {
   void runOnOperation() override {
-    for (auto kernel : getOperation().getOps<KernelOp>())
+    for (auto kernel : getOperation().getOps<KernelOp>()) {
+      SmallVector<Part> guarded; // of chains that may be of one tile
       for (const LoopChain &chain : getLoopChains(kernel)) {
         if (!hasPlaces(chain))
           continue;
         FailureOr<SmallVector<Part>> parts = readParts(chain);
         if (failed(parts))
           return signalPassFailure();
-        bool isOneStage = llvm::all_of(*parts, [](const Part &part) {
-          return llvm::all_equal(llvm::map_range(part.ops, getStage));
-        });
-        if (isOneStage) {
-          scf::ForOp front = parts->front().loop, back = parts->back().loop;
-          if (Value turns = getTurns(parts->front()))
-            writeMissedTurns(front, turns, back.getUpperBound(), /*roundsWithout=*/0);
-          for (const Part &part : *parts)
-            reorder(part);
-        } else if (shareSecondStage(*parts))
-          Expander(*parts, /*leads=*/false).run();
-        else {
-          uniteCrossing(*parts);
-          Expander(*parts, /*leads=*/true).run();
-        }
+        if (llvm::all_of(*parts, meetsInMemory))
+          llvm::append_range(guarded, *parts);
+        else
+          expand(*parts);
       }
+      if (failed(expandGuarded(guarded)))
+        return signalPassFailure();
+    }
+  }
+
+private:
+  static void expand(MutableArrayRef<Part> parts) {
+    bool isOneStage = llvm::all_of(parts, [](const Part &part) {
+      return llvm::all_equal(llvm::map_range(part.ops, getStage));
+    });
+    if (isOneStage) {
+      scf::ForOp front = parts.front().loop, back = parts.back().loop;
+      if (Value turns = getTurns(parts.front()))
+        writeMissedTurns(front, turns, back.getUpperBound(), /*roundsWithout=*/0);
+      for (const Part &part : parts)
+        reorder(part);
+    } else if (shareSecondStage(parts)) {
+      Expander(parts, /*leads=*/false).run();
+    } else {
+      uniteCrossing(parts);
+      Expander(parts, /*leads=*/true).run();
+    }
   }
 };
 

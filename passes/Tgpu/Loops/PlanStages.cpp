@@ -8,6 +8,9 @@
 //   one order   if iterations cannot overlap because they write to shared memory for other
 //               threads, or if `in_flight` is 2: all operations are in stage 0 (OrderRound.h)
 //
+// With `late_products`, products of tiles that warps exchange through shared memory then become
+// stage 1 of such an order (LateProducts.h).
+//
 // Skeleton exclusive, selected by `in_flight` 0 with `turns`, keeps the order of operations. One
 // warpgroup at a time executes the section between its products, while the others multiply. With
 // `turns` 2, one warpgroup at a time multiplies, from the last product of an iteration to the first
@@ -16,6 +19,7 @@
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 #include "passes/Tgpu/Analysis/LoopChain.h"
+#include "passes/Tgpu/Loops/LateProducts.h"
 #include "passes/Tgpu/Loops/OrderRound.h"
 #include "passes/Tgpu/Loops/OverlapRounds.h"
 
@@ -38,9 +42,12 @@ constexpr int64_t ofNextRound = 2;
 
 struct TgpuPlanStagesPass : tilewright::impl::TgpuPlanStagesBase<TgpuPlanStagesPass> {
   void runOnOperation() override {
-    for (auto kernel : getOperation().getOps<KernelOp>())
+    for (auto kernel : getOperation().getOps<KernelOp>()) {
       for (const LoopChain &chain : getLoopChains(kernel))
         plan(chain);
+      if (auto schedule = roleScheduleAttr.get(kernel); schedule && schedule.getLateProducts() > 0)
+        planLateProducts(kernel);
+    }
   }
 
 private:

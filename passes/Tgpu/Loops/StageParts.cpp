@@ -20,6 +20,39 @@ int64_t tgpu::getStage(Operation *op) { return Place::get(op)->stage; }
 
 static int64_t getOrder(Operation *op) { return Place::get(op)->order; }
 
+std::optional<int64_t> PendingGroups::note(Operation *op) {
+  if (isa<WgmmaOp>(op))
+    committed[op->getResult(0)] = commits + 1; // the commit follows
+  if (isa<WgmmaCommitOp>(op))
+    ++commits;
+  if (!isa<WgmmaWaitOp>(op))
+    return std::nullopt;
+  int64_t latest = 0;
+  for (Value tile : op->getOperands())
+    latest = std::max(latest, committed.lookup(tile));
+  ended = std::max(ended, latest);
+  return commits - latest;
+}
+
+void PendingGroups::note(Operation *op, Operation *copy) {
+  if (std::optional<int64_t> pending = note(op))
+    cast<WgmmaWaitOp>(copy).setPending(*pending);
+}
+
+void tgpu::dropRepeated(Operation *op) {
+  auto sync = dyn_cast<SyncOp>(op);
+  auto before = dyn_cast_or_null<SyncOp>(op->getPrevNode());
+  if (sync && before && sync.getBarrier() == before.getBarrier())
+    sync.erase();
+}
+
+void tgpu::moveToEnd(Operation *op, scf::ForOp loop, PendingGroups &groups) {
+  op->moveBefore(loop.getBody()->getTerminator());
+  placeAttr.remove(op);
+  groups.note(op, op);
+  dropRepeated(op);
+}
+
 namespace {
 
 class ChainReader {
@@ -40,9 +73,9 @@ public:
   }
 
   /// Whether the parts have stage 1 in common; otherwise, stage 0.
-  static bool shareSecond(ArrayRef<Part> parts) {
+  static bool shareSecond(ArrayRef<Part> parts, bool explain) {
     return llvm::all_of(parts.drop_front(), [&](const Part &part) {
-      return succeeded(correspond(parts.front(), part, /*stage=*/1, /*explain=*/false));
+      return succeeded(correspond(parts.front(), part, /*stage=*/1, explain));
     });
   }
 
@@ -203,6 +236,12 @@ FailureOr<SmallVector<Part>> tgpu::readParts(const LoopChain &chain) {
   return ChainReader().read(chain);
 }
 
-bool tgpu::shareSecondStage(ArrayRef<Part> parts) { return ChainReader::shareSecond(parts); }
+bool tgpu::shareSecondStage(ArrayRef<Part> parts) {
+  return ChainReader::shareSecond(parts, /*explain=*/false);
+}
+
+LogicalResult tgpu::requireSecondStage(ArrayRef<Part> parts) {
+  return success(ChainReader::shareSecond(parts, /*explain=*/true));
+}
 
 void tgpu::uniteCrossing(MutableArrayRef<Part> parts) { ChainReader::uniteCrossing(parts); }

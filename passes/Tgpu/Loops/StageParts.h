@@ -24,12 +24,38 @@ struct Part {
 
 int64_t getStage(mlir::Operation *op);
 
+/// The counts of waits, recomputed in the order in which operations are written: the number of
+/// groups that are committed after the awaited one.
+class PendingGroups {
+public:
+  /// Notes an operation. Returns the count if it is a wait.
+  std::optional<int64_t> note(mlir::Operation *op);
+
+  /// The same, and gives the count to the operation's copy.
+  void note(mlir::Operation *op, mlir::Operation *copy);
+
+  bool areInFlight() const { return commits > ended; }
+
+private:
+  int64_t commits = 0, ended = 0;
+  llvm::DenseMap<mlir::Value, int64_t> committed;
+};
+
+/// Erases a barrier directly behind the same one: moving operations can make two adjacent.
+void dropRepeated(mlir::Operation *op);
+
+/// Moves an operation to the end of the loop, where it has the next place.
+void moveToEnd(mlir::Operation *op, mlir::scf::ForOp loop, PendingGroups &groups);
+
 /// Reads the parts of a chain, all of whose operations have places; fails with a diagnostic if a
 /// place is illegal (see ExpandStages.cpp). All parts have stage 0 or stage 1 in common.
 mlir::FailureOr<llvm::SmallVector<Part>> readParts(const LoopChain &chain);
 
 /// Whether the parts have stage 1 in common; otherwise, stage 0.
 bool shareSecondStage(llvm::ArrayRef<Part> parts);
+
+/// The same, with a diagnostic if they have not.
+mlir::LogicalResult requireSecondStage(llvm::ArrayRef<Part> parts);
 
 /// For parts with stage 0 in common: gives all parts the same list of values that cross stages,
 /// each value that at least one part reads.
