@@ -1414,7 +1414,7 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     }
     ```
 
-    Not its job: to decide which roles there are, or to overlap products (tgpu-plan-stages, tgpu-schedule-dots).
+    Not its job: to decide which roles there are, or to overlap products (tgpu-plan-stages).
 
     Errors:
     - a copy that no tensor map describes: of a view that is not an argument, or is optional, or into a buffer that does
@@ -1615,50 +1615,11 @@ def TgpuStageStores : Pass<"tgpu-stage-stores", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
-def TgpuScheduleDots : Pass<"tgpu-schedule-dots", "::mlir::ModuleOp"> {
-  let summary = "leave products unfinished while the next are issued";
-  let description = [{
-    Obeys `in_flight` of a `producer_consumer` loop. If all products of a loop are added to values that the loop
-    carries, the loop carries the accumulators as pending: the products of an iteration form one group, which is waited
-    for in the next iteration, and the slots that they read are released after that wait. Other loops remain as they
-    are; tgpu-plan-stages overlaps products that read each other's results.
-
-    Before:
-    ```mlir
-    %sum = scf.for ... iter_args(%acc = %zeros) {
-      %pending = tgpu.wgmma %x, %y, %acc : ...
-      tgpu.wgmma_commit
-      %new = tgpu.wgmma_wait pending 0, %pending : ...
-      tgpu.arrive %empty[%use] per warp : !tgpu.barriers<4>
-      scf.yield %new
-    }
-    ```
-    After, if the loop has at least one iteration:
-    ```mlir
-    %first = tgpu.wgmma %x, %y : ...
-    tgpu.wgmma_commit
-    %last = scf.for ... iter_args(%acc = %first, %before = %use) {
-      %pending = tgpu.wgmma %x, %y, %acc : ...
-      tgpu.wgmma_commit
-      tgpu.wgmma_wait pending 1
-      tgpu.arrive %empty[%before] per warp : !tgpu.barriers<4>
-      scf.yield %pending, %use
-    }
-    %sum = tgpu.wgmma_wait pending 0, %last : ...
-    tgpu.arrive %empty[...] per warp : !tgpu.barriers<4>
-    ```
-
-    Errors:
-    - `in_flight` above 1 for a loop with one product, or above 2 for a loop with several
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-}
-
 def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
   let summary = "assign a pipeline stage and a position to every operation of a loop";
   let description = [{
-    Writes `tgpu.place = [stage, order]` on the operations of `producer_consumer` loops with `in_flight` > 0 and at
-    least two products, unless the author has; tgpu-expand-stages obeys. Stage 0 contains the products whose results
+    Writes `tgpu.place = [stage, order]` on the operations of `producer_consumer` loops with `in_flight` > 0, unless the
+    author has; tgpu-expand-stages obeys. If a loop has several products, stage 0 contains the products whose results
     other products of the same iteration read, directly or indirectly, and what is computed from these results. Stage 1
     contains the products whose results nothing else in the iteration reads; it runs one iteration later, so that the
     matrix unit multiplies while stage 0 computes. Waits for slots come just before the products that read the slots,
@@ -1673,6 +1634,15 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
     %o = tgpu.wgmma %p, %v_slot, %acc          {tgpu.place = array<i64: 1, 6>}
     tgpu.wgmma_wait pending 0, %s              {tgpu.place = array<i64: 0, 8>}
     ...
+    ```
+
+    If all products of a loop are added to values that the loop carries, as in a matrix product, stage 1 is the wait for
+    them alone, and the releases of the slots that they read. The products of an iteration form one group:
+    ```mlir
+    %x = tgpu.wgmma %a, %b, %acc               {tgpu.place = array<i64: 0, 3>}
+    tgpu.wgmma_commit                          {tgpu.place = array<i64: 0, 4>}
+    %new = tgpu.wgmma_wait pending 0, %x       {tgpu.place = array<i64: 1, 5>}
+    tgpu.arrive %empty[%use] per warp          {tgpu.place = array<i64: 1, 6>}
     ```
 
     A loop is not overlapped if its iterations write to shared memory for other threads, or if its first products need
@@ -1709,6 +1679,9 @@ def TgpuPlanStages : Pass<"tgpu-plan-stages", "::mlir::ModuleOp"> {
 
     A loop remains as it is if its body branches, or if it consists of several parts none of which is correct for every
     iteration.
+
+    Errors:
+    - `in_flight` above 1 for a loop with one product, or above 2 for a loop with several
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
@@ -1748,6 +1721,21 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
     } else { /* %zero */ }
     ```
 
+    A sum that stage 0 extends, and that stage 1 waits for, is carried as pending, so that nothing can read it:
+    ```mlir
+    %first = tgpu.wgmma %x, %y : ...                       // without an accumulator, if the sum begins with zeros
+    tgpu.wgmma_commit
+    %last:2 = scf.for ... iter_args(%acc = %first, %before = %use) {
+      %pending = tgpu.wgmma %x, %y, %acc : ...
+      tgpu.wgmma_commit
+      tgpu.wgmma_wait pending 1
+      tgpu.arrive %empty[%before] per warp : !tgpu.barriers<4>
+      scf.yield %pending, %use
+    }
+    %sum = tgpu.wgmma_wait pending 0, %last#0 : ...
+    tgpu.arrive %empty[%last#1] per warp : !tgpu.barriers<4>
+    ```
+
     Stages that meet in memory need no prologue: if stage 1 yields nothing, and reads nothing of stage 0 but counters
     of ring slots, it runs for the counters less one, in a branch. So it continues from one chain of loops to the next,
     also through a loop around them, and stage 1 of the last iteration runs after the outermost of these loops. What
@@ -1771,7 +1759,7 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
     - an operation of the loop without a place, or of a stage other than 0 and 1
     - an operation that does not follow what it reads
     - an operation of stage 0 that reads a result of stage 1 of its own iteration
-    - a product that is waited for in another stage
+    - a product that is waited for in another stage, unless it extends a sum that nothing else reads
     - parts whose second stages differ
     - of stages that meet in memory: a product in flight where stage 1 begins or the iteration ends, a value of a loop
       around the part, a loop of the tile that advances their counters without stages

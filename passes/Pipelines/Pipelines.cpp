@@ -147,11 +147,12 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTgpuSkipIdleRounds());
   manager.addPass(createTgpuCloneSegments());
   manager.addPass(createTgpuStageStores());
-  manager.addPass(createTgpuScheduleDots());
   // Folds what is constant within a segment before its operations get places.
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createTgpuPlanStages());
   manager.addPass(createTgpuExpandStages());
+  // Folds loops of one iteration before slots are released.
+  manager.addPass(createCanonicalizerPass());
   manager.addPass(createTgpuReleaseEarly());
   manager.addPass(createTgpuUniteCounters());
   manager.addPass(createTgpuStepProducts());

@@ -6,7 +6,7 @@
 // RUN: tilewright-opt %s --tgpu-assign-roles | FileCheck %s
 //
 // Later passes preserve the synchronization between the roles.
-// DEFINE: %{rest} = --tgpu-assign-roles --tgpu-unswitch-loops --tgpu-clone-segments --tgpu-stage-stores --tgpu-schedule-dots --canonicalize --tgpu-plan-stages --tgpu-expand-stages --tgpu-release-early --tgpu-unite-counters --canonicalize --cse --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync
+// DEFINE: %{rest} = --tgpu-assign-roles --tgpu-unswitch-loops --tgpu-clone-segments --tgpu-stage-stores --canonicalize --tgpu-plan-stages --tgpu-expand-stages --tgpu-release-early --tgpu-unite-counters --canonicalize --cse --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync
 // RUN: tilewright-opt %s %{rest} | FileCheck %s --check-prefix=REST
 //
 // The same columns, columns that overlap, or of rows that are others: the order of the stores matters, so there is one role.

@@ -9,7 +9,7 @@
 //
 // Results stored to one array, one that is read before it is written, a kernel that votes, and reductions over warps in
 // both roles are rejected; reading another array is not.
-// DEFINE: %{rest} = --tgpu-assign-roles --tgpu-unswitch-loops --tgpu-clone-segments --tgpu-stage-stores --tgpu-schedule-dots --canonicalize --tgpu-plan-stages --tgpu-expand-stages --tgpu-release-early --tgpu-unite-counters --canonicalize --cse --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync
+// DEFINE: %{rest} = --tgpu-assign-roles --tgpu-unswitch-loops --tgpu-clone-segments --tgpu-stage-stores --canonicalize --tgpu-plan-stages --tgpu-expand-stages --tgpu-release-early --tgpu-unite-counters --canonicalize --cse --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync
 // DEFINE: %{rejected} = not tilewright-opt --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=REJECTED
 // RUN: sed -f %t/same_array.sed %t/plain.mlir | %{rejected}
 // RUN: sed -f %t/in_place.sed %t/plain.mlir | %{rejected}

@@ -21,6 +21,7 @@ static scf::ForOp getNext(scf::ForOp loop) {
       next.getLowerBound() != loop.getUpperBound() || !matchPattern(loop.getStep(), m_One()) ||
       !matchPattern(next.getStep(), m_One()) || // otherwise a part's end need not be an iteration
       !llvm::equal(next.getInitArgs(), loop.getResults()) ||
+      next.getUnsignedCmp() != loop.getUnsignedCmp() ||
       scheduleAttr.get(next) != scheduleAttr.get(loop))
     return {};
   bool isOnlyUser =
@@ -41,8 +42,7 @@ SmallVector<LoopChain> tgpu::getLoopChains(Operation *scope) {
   scope->walk([&](scf::ForOp loop) {
     auto schedule = scheduleAttr.get(loop);
     bool isScheduled = schedule && schedule.getSkeleton() == Skeleton::ProducerConsumer;
-    if (!isScheduled || followers.contains(loop) || loop.getUnsignedCmp() ||
-        !loop->getParentOfType<RolesOp>())
+    if (!isScheduled || followers.contains(loop) || !loop->getParentOfType<RolesOp>())
       return;
     chains.push_back(getLoopChain(loop));
     followers.insert(chains.back().begin(), chains.back().end());

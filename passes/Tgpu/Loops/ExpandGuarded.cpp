@@ -185,8 +185,10 @@ std::optional<SmallVector<CountedRun>> getRuns(const Part &part) {
 
 bool tgpu::meetsInMemory(const Part &part) {
   std::optional<SmallVector<CountedRun>> runs = getRuns(part);
-  if (!runs || runs->empty() || llvm::is_contained(part.stagesOfYielded, 1) ||
-      llvm::any_of(part.ops, llvm::IsaPred<TakeTurnOp, PassTurnOp>))
+  if (!runs || runs->empty() || llvm::is_contained(part.stagesOfNext, 1) ||
+      llvm::any_of(part.ops, [&](Operation *op) {
+        return isa<TakeTurnOp, PassTurnOp>(op) || part.endsSums(op);
+      }))
     return false;
   return llvm::all_equal(
       llvm::map_range(*runs, [](CountedRun &run) { return run.top.getOperation(); }));

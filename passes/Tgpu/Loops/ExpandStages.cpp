@@ -27,7 +27,9 @@
 //   3. Stage 0 reads iteration arguments that stage 1 of the previous loop iteration yields, which
 //      runs in the same pipeline iteration: by place.
 //   4. A product ends in the stage that issues it. So none is pending at the end of a pipeline
-//      iteration, where the registers it reads (operand a, accumulators) are overwritten.
+//      iteration, where the registers it reads (operand a, accumulators) are overwritten. The one
+//      exception is a sum that a product of stage 0 extends and nothing else reads: stage 1 may
+//      wait for it. The loop carries it as pending, and waits for the previous iteration's group.
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
@@ -37,6 +39,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Matchers.h"
 
 namespace tilewright {
 #define GEN_PASS_DEF_TGPUEXPANDSTAGES
@@ -59,7 +62,8 @@ class Expander {
 public:
   /// `leads`: the parts have stage 0, not stage 1, in common.
   Expander(ArrayRef<Part> parts, bool leads)
-      : parts(parts), leads(leads), upper(parts.back().loop.getUpperBound()),
+      : parts(parts), leads(leads), isUnsigned(parts.front().loop.getUnsignedCmp()),
+        upper(parts.back().loop.getUpperBound()),
         b(parts.front().loop.getLoc(), parts.front().loop.getContext()) {}
 
   void run() {
@@ -68,20 +72,26 @@ public:
     Value lower = front.getLowerBound();
     if (Value turns = getTurns(parts.front()))
       writeMissedTurns(front, turns, upper, /*roundsWithout=*/1); // the prologue
-    Value hasRounds = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, lower, upper);
+    auto less = isUnsigned ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt;
+    Value hasRounds = arith::CmpIOp::create(b, less, lower, upper);
     auto branch = scf::IfOp::create(b, back.getResultTypes(), hasRounds, /*addThenBlock=*/true,
                                     /*addElseBlock=*/true);
     b.setInsertionPointToEnd(branch.elseBlock());
-    scf::YieldOp::create(b, front.getInitArgs());
+    const Part &general = getGeneral();
+    SmallVector<Value> inits(front.getInitArgs());
+    for (auto [i, init] : llvm::enumerate(inits))
+      if (auto full = init.getDefiningOp<tile::FullOp>(); full && general.isInFlight(i))
+        init = b.clone(*full)->getResult(0); // cheaper than a live register
+    scf::YieldOp::create(b, inits);
 
     b.setInsertionPointToEnd(branch.thenBlock());
-    const Part &general = getGeneral();
     carried.assign(front.getInitArgs().begin(), front.getInitArgs().end());
     crossed.clear();
     IRMapping first;
     first.map(general.loop.getInductionVar(), lower);
     first.map(general.loop.getRegionIterArgs(), carried);
     writeStage(general, 0, first);
+    dropZeros(general, first);
     advance(general, 0, first);
 
     Value begin = arith::AddIOp::create(b, lower, front.getStep());
@@ -96,10 +106,13 @@ public:
 
     IRMapping last;
     mapSecond(general, last);
+    for (auto [value, pending] : llvm::zip_equal(general.next, carried))
+      if (value.getDefiningOp<WgmmaOp>())
+        last.map(value, pending);
     writeStage(general, 1, last);
     SmallVector<Value> results(carried);
     for (auto [i, yielded] : llvm::enumerate(general.loop.getYieldedValues()))
-      if (general.stagesOfYielded[i] == 1)
+      if (general.stagesOfNext[i] == 1 || general.isInFlight(i))
         results[i] = last.lookupOrDefault(yielded);
     scf::YieldOp::create(b, results);
     back.replaceAllUsesWith(branch.getResults());
@@ -115,10 +128,19 @@ private:
     return parts.front();
   }
 
+  /// In the prologue, a sum in flight that begins with zeros is the product alone.
+  static void dropZeros(const Part &part, IRMapping &map) {
+    for (Value value : part.next)
+      if (auto product = map.lookupOrDefault(value).getDefiningOp<WgmmaOp>())
+        if (auto full = product.getAcc() ? product.getAcc().getDefiningOp<tile::FullOp>() : nullptr;
+            full && matchPattern(full.getValue(), m_AnyZeroFloat()))
+          product.getAccMutable().clear();
+  }
+
   /// Maps the values known before a pipeline iteration, for stage 1 of the previous loop iteration.
   void mapSecond(const Part &part, IRMapping &map) {
     for (auto [i, argument] : llvm::enumerate(part.loop.getRegionIterArgs()))
-      if (part.stagesOfYielded[i] == 1)
+      if (part.stagesOfNext[i] == 1)
         map.map(argument, carried[i]);
     for (auto [value, known] : llvm::zip_equal(part.crossing, crossed))
       map.map(value, known);
@@ -126,9 +148,9 @@ private:
 
   /// Updates the carried values after a stage.
   void advance(const Part &part, int64_t stage, IRMapping &map) {
-    for (auto [i, yielded] : llvm::enumerate(part.loop.getYieldedValues()))
-      if (part.stagesOfYielded[i] == stage)
-        carried[i] = map.lookupOrDefault(yielded);
+    for (auto [i, value] : llvm::enumerate(part.next))
+      if (part.stagesOfNext[i] == stage)
+        carried[i] = map.lookupOrDefault(value);
     if (stage == 0) {
       crossed.clear();
       for (Value value : part.crossing)
@@ -153,17 +175,24 @@ private:
   /// Writes the loop of a part. Returns the lower bound of the next part.
   Value writePart(const Part &part, Value begin) {
     scf::ForOp loop = part.loop;
-    // The part may be empty, or its only iteration may be in the prologue.
     Value end = loop.getUpperBound();
     if (leads) {
       Value next = arith::AddIOp::create(b, end, loop.getStep());
-      end = arith::MinSIOp::create(b, next, upper);
+      end = isUnsigned ? arith::MinUIOp::create(b, next, upper).getResult()
+                       : arith::MinSIOp::create(b, next, upper).getResult();
     }
-    end = arith::MaxSIOp::create(b, end, begin);
+    // The part may be empty, or its only iteration may be in the prologue. Nothing begins where a
+    // loop of sums alone ends.
+    bool isAlone = parts.size() == 1 &&
+                   llvm::any_of(part.ops, [&](Operation *op) { return part.endsSums(op); });
+    if (!isAlone)
+      end = isUnsigned ? arith::MaxUIOp::create(b, end, begin).getResult()
+                       : arith::MaxSIOp::create(b, end, begin).getResult();
     size_t count = carried.size();
     SmallVector<Value> inits(carried);
     llvm::append_range(inits, crossed);
     auto rest = scf::ForOp::create(b, begin, end, loop.getStep(), inits);
+    rest.setUnsignedCmp(isUnsigned);
     rest->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
     OpBuilder::InsertionGuard guard(b);
     if (inits.empty())
@@ -176,18 +205,23 @@ private:
     mapSecond(part, maps[1]);
     maps[0].map(loop.getInductionVar(), rest.getInductionVar());
     for (auto [i, argument] : llvm::enumerate(loop.getRegionIterArgs()))
-      if (part.stagesOfYielded[i] == 0)
+      if (part.stagesOfNext[i] == 0)
         maps[0].map(argument, carried[i]);
     PendingGroups groups;
     for (Operation *op : part.ops) {
       int64_t stage = getStage(op);
+      if (part.endsSums(op)) {
+        // The loop carries the sums as pending, so that nothing can read them.
+        WgmmaWaitOp::create(b, TypeRange(), groups.getCommits(), ValueRange());
+        continue;
+      }
       write(op, maps[stage], groups);
       if (stage == 0)
         continue;
       // Stage 0 of the next iteration reads the values that stage 1 yields.
-      for (auto [i, yielded] : llvm::enumerate(loop.getYieldedValues()))
-        if (yielded.getDefiningOp() == op)
-          maps[0].map(loop.getRegionIterArgs()[i], maps[1].lookup(yielded));
+      for (auto [i, value] : llvm::enumerate(part.next))
+        if (value.getDefiningOp() == op)
+          maps[0].map(loop.getRegionIterArgs()[i], maps[1].lookup(value));
     }
     for (int64_t stage : {0, 1})
       advance(part, stage, maps[stage]);
@@ -201,7 +235,7 @@ private:
   }
 
   ArrayRef<Part> parts;
-  bool leads;
+  bool leads, isUnsigned;
   Value upper; ///< of the last part
   ImplicitLocOpBuilder b;
   /// The current value of each iteration argument and of each value that crosses stages.

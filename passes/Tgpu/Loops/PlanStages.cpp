@@ -4,6 +4,8 @@
 // tgpu-plan-stages: assigns each operation of a loop a pipeline stage and a position. A loop gets
 // the first skeleton that applies:
 //
+//   sums        all products are added to carried sums: the next iteration waits for them
+//               (SumsInFlight.h)
 //   overlap     an iteration overlaps with the next one (OverlapRounds.h)
 //   one order   if iterations cannot overlap because they write to shared memory for other
 //               threads, or if `in_flight` is 2: all operations are in stage 0 (OrderRound.h)
@@ -22,6 +24,7 @@
 #include "passes/Tgpu/Loops/LateProducts.h"
 #include "passes/Tgpu/Loops/OrderRound.h"
 #include "passes/Tgpu/Loops/OverlapRounds.h"
+#include "passes/Tgpu/Loops/SumsInFlight.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -43,14 +46,27 @@ constexpr int64_t ofNextRound = 2;
 struct TgpuPlanStagesPass : tilewright::impl::TgpuPlanStagesBase<TgpuPlanStagesPass> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
-      for (const LoopChain &chain : getLoopChains(kernel))
+      for (const LoopChain &chain : getLoopChains(kernel)) {
+        if (failed(checkInFlight(chain.front())))
+          return signalPassFailure();
         plan(chain);
+      }
       if (auto schedule = roleScheduleAttr.get(kernel); schedule && schedule.getLateProducts() > 0)
         planLateProducts(kernel);
     }
   }
 
 private:
+  static LogicalResult checkInFlight(scf::ForOp loop) {
+    int64_t inFlight = scheduleAttr.get(loop).getInFlight(), products = 0;
+    loop->walk([&](WgmmaOp) { ++products; });
+    if (inFlight <= (products > 1 ? 2 : 1))
+      return success();
+    return loop.emitError() << "a loop may have at most "
+                            << (products > 1 ? "two products" : "one product")
+                            << " in flight, but got " << inFlight;
+  }
+
   static void plan(const LoopChain &chain) {
     if (hasPlaces(chain)) // set by the author
       return;
@@ -63,7 +79,7 @@ private:
     // The prologue may execute an iteration of any part, so one body must be valid for all.
     bool hasGeneral = chain.size() == 1 ||
                       llvm::any_of(chain, [](scf::ForOp loop) { return generalAttr.isOn(loop); });
-    if (!hasGeneral)
+    if (!hasGeneral || leaveSumsInFlight(chain))
       return;
     Value turns = getTurns(chain.front(), schedule);
     // Either all products of a stage are in flight, or one product of the next iteration is.
@@ -235,7 +251,7 @@ private:
   static Value getTurns(scf::ForOp loop, ScheduleAttr schedule) {
     auto roles = loop->getParentOfType<RolesOp>();
     int64_t warps = getExecutingWarps(loop);
-    if (!schedule.getTurns() || warps < 2 * Target::warpsOfGroup)
+    if (!schedule.getTurns() || loop.getUnsignedCmp() || warps < 2 * Target::warpsOfGroup)
       return {};
     OpBuilder b(roles);
     return TurnsOp::create(b, loop.getLoc(), b.getIndexType(), warps / Target::warpsOfGroup,

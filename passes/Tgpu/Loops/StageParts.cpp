@@ -16,6 +16,15 @@ bool Part::contains(Value value) const {
          loop.getRegion().isAncestor(value.getParentRegion());
 }
 
+bool Part::isInFlight(unsigned number) const {
+  return next[number] != loop.getYieldedValues()[number];
+}
+
+bool Part::endsSums(Operation *op) const {
+  auto wait = dyn_cast<WgmmaWaitOp>(op);
+  return wait && !wait.getTiles().empty() && llvm::is_contained(next, wait.getTiles().front());
+}
+
 int64_t tgpu::getStage(Operation *op) { return Place::get(op)->stage; }
 
 static int64_t getOrder(Operation *op) { return Place::get(op)->order; }
@@ -88,7 +97,7 @@ public:
       auto note = [&](Key key, Value value) { all[key].push_back(value); };
       note({0, 0, 0}, part.loop.getInductionVar());
       for (auto [i, argument] : llvm::enumerate(part.loop.getRegionIterArgs()))
-        if (part.stagesOfYielded[i] == 0)
+        if (part.stagesOfNext[i] == 0)
           note({1, i, 0}, argument);
       for (auto [i, op] : llvm::enumerate(getOps(part, 0)))
         for (OpResult result : op->getResults())
@@ -107,8 +116,22 @@ public:
   }
 
 private:
+  /// The product of stage 0 that extends a carried sum, if stage 1 waits for it and nothing else of
+  /// the iteration reads the sum. Null otherwise.
+  static Value getSumInFlight(BlockArgument sum, Value yielded) {
+    auto wait = yielded.getDefiningOp<WgmmaWaitOp>();
+    if (!wait || wait->getBlock() != sum.getOwner() || !yielded.hasOneUse() || !sum.hasOneUse() ||
+        getStage(wait) != 1)
+      return {};
+    auto product =
+        wait.getTiles()[cast<OpResult>(yielded).getResultNumber()].getDefiningOp<WgmmaOp>();
+    bool isInFlight = product && product->getBlock() == sum.getOwner() && getStage(product) == 0 &&
+                      product.getAcc() == sum && product->hasOneUse();
+    return isInFlight ? product.getResult() : Value();
+  }
+
   FailureOr<Part> readPart(scf::ForOp loop) {
-    Part part{loop, {}, {}, {}};
+    Part part{loop, {}, {}, {}, {}};
     for (Operation &op : loop.getBody()->without_terminator()) {
       std::optional<Place> place = Place::get(&op);
       if (!place || place->stage < 0 || place->stage > 1)
@@ -119,10 +142,13 @@ private:
     }
     llvm::stable_sort(part.ops,
                       [](Operation *x, Operation *y) { return getOrder(x) < getOrder(y); });
-    for (Value yielded : loop.getYieldedValues()) {
-      Operation *def = yielded.getDefiningOp();
+    for (auto [argument, yielded] :
+         llvm::zip_equal(loop.getRegionIterArgs(), loop.getYieldedValues())) {
+      Value product = getSumInFlight(argument, yielded);
+      part.next.push_back(product ? product : yielded);
+      Operation *def = part.next.back().getDefiningOp();
       bool isInside = def && def->getBlock() == loop.getBody();
-      part.stagesOfYielded.push_back(isInside ? getStage(def) : 0);
+      part.stagesOfNext.push_back(isInside ? getStage(def) : 0);
     }
     for (Operation *op : part.ops)
       if (failed(readOp(part, op)))
@@ -138,11 +164,10 @@ private:
       if (auto argument = dyn_cast<BlockArgument>(operand)) {
         bool isInduction = argument == part.loop.getInductionVar();
         unsigned number = isInduction ? 0 : argument.getArgNumber() - 1;
-        int64_t from = isInduction ? 0 : part.stagesOfYielded[number];
+        int64_t from = isInduction ? 0 : part.stagesOfNext[number];
         if (place.stage == 1 && from == 0)
           part.crossing.insert(operand);
-        Operation *def =
-            isInduction ? nullptr : part.loop.getYieldedValues()[number].getDefiningOp();
+        Operation *def = isInduction ? nullptr : part.next[number].getDefiningOp();
         if (place.stage == 0 && from == 1 && getOrder(def) >= place.order)
           return op->emitOpError()
                  << "of stage 0 must come in the order after the value that it reads of stage 1 of "
@@ -160,14 +185,14 @@ private:
       if (from.stage == place.stage && from.order >= place.order)
         return op->emitOpError() << "must follow its operands in the order, but got place "
                                  << place.order << ", with an operand at " << from.order;
-      if (from.stage < place.stage)
+      if (from.stage < place.stage && !part.endsSums(op))
         part.crossing.insert(operand);
     }
     if (auto wait = dyn_cast<WgmmaWaitOp>(op))
       for (Value tile : wait.getTiles())
-        if (Operation *product = tile.getDefiningOp(); !product ||
-                                                       product->getBlock() != part.loop.getBody() ||
-                                                       getStage(product) != place.stage)
+        if (Operation *product = tile.getDefiningOp();
+            !product || product->getBlock() != part.loop.getBody() ||
+            (getStage(product) != place.stage && !llvm::is_contained(part.next, tile)))
           return op->emitOpError()
                  << "must wait in the stage in which the product is issued, but got "
                  << (product && product->getBlock() == part.loop.getBody()
@@ -194,7 +219,7 @@ private:
     if (ops.size() != others.size())
       return reject(other.loop,
                     Twine(others.size()) + " operations instead of " + Twine(ops.size()));
-    if (first.stagesOfYielded != other.stagesOfYielded)
+    if (first.stagesOfNext != other.stagesOfNext)
       return reject(other.loop, "other stages of the yielded values");
     llvm::DenseMap<Value, Value> match;
     match[first.loop.getInductionVar()] = other.loop.getInductionVar();
@@ -207,6 +232,9 @@ private:
           return reject(other.loop, "a value of stage 0 of another type");
         match[x] = y;
       }
+      for (auto [x, y] : llvm::zip_equal(first.next, other.next))
+        if (x.getDefiningOp<WgmmaOp>())
+          match[x] = y;
     }
     for (auto [x, y] :
          llvm::zip_equal(first.loop.getRegionIterArgs(), other.loop.getRegionIterArgs()))

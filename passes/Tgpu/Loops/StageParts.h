@@ -14,12 +14,19 @@ namespace tilewright::tgpu {
 
 /// One loop of a chain.
 struct Part {
-  mutable mlir::scf::ForOp loop;              ///< mutable: MLIR's accessors are not const
-  llvm::SmallVector<mlir::Operation *> ops;   ///< sorted by position
-  llvm::SetVector<mlir::Value> crossing;      ///< values of stage 0 that stage 1 reads
-  llvm::SmallVector<int64_t> stagesOfYielded; ///< of each iteration argument
+  mutable mlir::scf::ForOp loop;            ///< mutable: MLIR's accessors are not const
+  llvm::SmallVector<mlir::Operation *> ops; ///< sorted by position
+  llvm::SetVector<mlir::Value> crossing;    ///< values of stage 0 that stage 1 reads
+  /// What each iteration argument is in the next iteration: the yielded value or, of a sum in
+  /// flight, the product that extends it.
+  llvm::SmallVector<mlir::Value> next;
+  llvm::SmallVector<int64_t> stagesOfNext;
 
   bool contains(mlir::Value value) const;
+  bool isInFlight(unsigned number) const;
+
+  /// Whether the operation is the wait, in stage 1, for sums that stage 0 leaves in flight.
+  bool endsSums(mlir::Operation *op) const;
 };
 
 int64_t getStage(mlir::Operation *op);
@@ -35,6 +42,7 @@ public:
   void note(mlir::Operation *op, mlir::Operation *copy);
 
   bool areInFlight() const { return commits > ended; }
+  int64_t getCommits() const { return commits; }
 
 private:
   int64_t commits = 0, ended = 0;
