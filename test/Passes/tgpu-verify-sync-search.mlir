@@ -130,6 +130,54 @@ tgpu.kernel @forced target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 
 
 !tile = !tgpu.shared<64x64xbf16, b128>
 !r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
+!acc = tensor<64x64xf32, #tgpu.mma<4, 1>>
+!a = tensor<64x64xbf16, #tgpu.operand<a, #tgpu.mma<4, 1>>>
+!b = tensor<64x64xbf16, #tgpu.operand<b, #tgpu.mma<4, 1>>>
+!view = !tile.view<[?, 64], bf16>
+
+// The first iteration is always in the first of two parts. The branch for it in the second part is tried in a launch in
+// which that part has the first iteration; with the condition alone forced, there would be an error in each.
+tgpu.kernel @first_of_tile target "sm_80" warps 4 (%x: !view) grid(%i = ceildiv(dim(x, 0), 64)) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c64 = arith.constant 64 : i32
+  %buffer = tgpu.alloc : !tile
+  %next = tgpu.alloc : !tile
+  tgpu.copy_async %x[%i, 0], %buffer : !view, !tile
+  tgpu.copy_commit
+  tgpu.copy_wait pending 0
+  tgpu.sync
+  %left = tgpu.read %buffer : !tile -> !a
+  %right = tgpu.read %buffer : !tile -> !b
+  %zero = arith.constant 0.0 : f32
+  %zeros = tile.full %zero : !acc
+  %rows = tile.dim %x, 0 : !view
+  %blocks = arith.ceildivsi %rows, %c64 : i32
+  %end = arith.minsi %blocks, %c1 : i32
+  scf.for %n = %c0 to %end step %c1 : i32 {
+    tgpu.copy_async %x[%n, 0], %next : !view, !tile
+    tgpu.copy_commit
+  }
+  scf.for %n = %end to %blocks step %c1 : i32 {
+    %is_later = arith.cmpi ne, %n, %c0 : i32
+    scf.if %is_later {
+      tgpu.copy_wait pending 0
+      tgpu.sync
+      %tile = tgpu.read %next : !tile -> !r
+    } else {
+      %product = tgpu.mma %left, %right, %zeros : !a, !b -> !acc
+      tgpu.sync
+      tgpu.copy_async %x[%n, 0], %next : !view, !tile
+      tgpu.copy_commit
+    }
+  }
+  tgpu.copy_wait pending 0
+}
+
+// -----
+
+!tile = !tgpu.shared<64x64xbf16, b128>
+!r = tensor<64x64xbf16, #tgpu.mma<4, 1>>
 !view = !tile.view<[?, 64], bf16>
 
 // A condition on data holds, while a vote fails.

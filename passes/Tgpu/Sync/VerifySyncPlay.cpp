@@ -212,8 +212,12 @@ private:
     SmallVector<Value> worklist;
     if (auto loop = dyn_cast<scf::ForOp>(parent))
       worklist = {loop.getUpperBound(), loop.getLowerBound()};
-    else if (auto branch = dyn_cast<scf::IfOp>(parent))
+    else if (auto branch = dyn_cast<scf::IfOp>(parent)) {
       worklist = {branch.getCondition()};
+      // A branch on whether an iteration of a tile is the first: the others may be in another part.
+      if (auto loop = dyn_cast<scf::ForOp>(branch->getParentOp()))
+        worklist.append({loop.getUpperBound(), loop.getLowerBound()});
+    }
     SmallVector<Operation *> found;
     for (size_t next = 0; next < worklist.size() && found.size() < kMostForced; ++next) {
       Operation *source = worklist[next].getDefiningOp();
