@@ -1738,8 +1738,9 @@ def TgpuExpandStages : Pass<"tgpu-expand-stages", "::mlir::ModuleOp"> {
 
     Stages that meet in memory need no prologue: if stage 1 yields nothing, and reads nothing of stage 0 but counters
     of ring slots, it runs for the counters less one, in a branch. So it continues from one chain of loops to the next,
-    also through a loop around them, and stage 1 of the last iteration runs after the outermost of these loops. What
-    comes in the order after the first operation of stage 1 is in the branch:
+    also through a loop around them, and stage 1 of the last iteration runs after the outermost of these loops. If the
+    first part of a chain is general, it executes the first iteration of a tile in any case, and the other parts need
+    no branch. What comes in the order after the first operation of stage 1 is in the branch:
     ```mlir
     tgpu.acquire %empty[%use] : !tgpu.barriers<2>        // stage 0
     tgpu.write %ds, %slot : !ds, !shared

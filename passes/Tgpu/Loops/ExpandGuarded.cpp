@@ -16,27 +16,46 @@ using namespace tilewright::tgpu;
 
 namespace {
 
-/// The parts of one tile, and its counters, in the order of the values that cross stages.
+/// The counters that cross the stages of a part. Nothing if another value does.
+std::optional<SmallVector<CountedRun>> getRuns(const Part &part) {
+  SmallVector<CountedRun> runs;
+  for (Value value : part.crossing) {
+    std::optional<unsigned> number = getCarriedNumber(value, part.loop);
+    std::optional<CountedRun> run =
+        number ? CountedRun::get(part.loop, *number) : std::optional<CountedRun>();
+    if (!run)
+      return std::nullopt;
+    runs.push_back(std::move(*run));
+  }
+  return runs;
+}
+
+/// The chains of one tile, and its counters, in the order of the values that cross stages.
 class GuardedTile {
 public:
-  GuardedTile(const Part &part, SmallVector<CountedRun> runs) : parts{part}, runs(std::move(runs)) {
-    tops.insert(this->runs.front().top);
-  }
-
-  /// Adds a part if it is of the same tile: then its counters begin with the same values.
-  bool add(const Part &part, ArrayRef<CountedRun> others) {
-    bool isSame = runs.front().top->getBlock() == others.front().top->getBlock() &&
-                  llvm::equal(runs, others, [](const CountedRun &x, const CountedRun &y) {
-                    return x.first == y.first;
-                  });
+  /// Adds a chain if it is the first one, or of the same tile: then its counters begin with the
+  /// same values.
+  bool add(ArrayRef<Part> chain) {
+    SmallVector<CountedRun> first = *getRuns(chain.front());
+    bool isSame =
+        runs.empty() || (runs.front().top->getBlock() == first.front().top->getBlock() &&
+                         llvm::equal(runs, first, [](const CountedRun &x, const CountedRun &y) {
+                           return x.first == y.first;
+                         }));
     if (!isSame)
       return false;
-    parts.push_back(part);
-    tops.insert(others.front().top);
-    for (auto [own, other] : llvm::zip_equal(runs, others)) {
-      own.loops.insert_range(other.loops);
-      if (own.top->isBeforeInBlock(other.top))
-        std::tie(own.top, own.last) = std::pair(other.top, other.last);
+    chains.emplace_back(parts.size(), chain.size());
+    llvm::append_range(parts, chain);
+    for (const Part &part : chain) {
+      SmallVector<CountedRun> others = *getRuns(part);
+      tops.insert(others.front().top);
+      if (runs.empty())
+        runs = others;
+      for (auto [own, other] : llvm::zip_equal(runs, others)) {
+        own.loops.insert_range(other.loops);
+        if (own.top->isBeforeInBlock(other.top))
+          std::tie(own.top, own.last) = std::pair(other.top, other.last);
+      }
     }
     return true;
   }
@@ -72,8 +91,16 @@ public:
           write(b, op, map, groups);
       scf::YieldOp::create(b, loc);
     });
-    for (const Part &part : parts)
-      rewrite(part);
+    for (auto [begin, size] : chains) {
+      ArrayRef<Part> chain = ArrayRef(parts).slice(begin, size);
+      // As in a prologue, the general body executes the first iteration of a tile, whichever that
+      // is. Then the others are never the first.
+      bool hasOne = size > 1 && generalAttr.isOn(chain.front().loop);
+      if (hasOne)
+        extendFirst(chain);
+      for (const Part &part : chain)
+        rewrite(part, /*mayBegin=*/!hasOne || &part == chain.begin());
+    }
   }
 
 private:
@@ -124,7 +151,30 @@ private:
     dropRepeated(copy);
   }
 
-  void rewrite(const Part &part) {
+  /// Lets the first part of a chain execute the first iteration of the tile.
+  void extendFirst(ArrayRef<Part> chain) {
+    scf::ForOp front = chain.front().loop, back = chain.back().loop;
+    OpBuilder b(front);
+    Location loc = front.getLoc();
+    unsigned number = *getCarriedNumber(chain.front().crossing.front(), front);
+    Value isLater = createIsLater(b, loc, front.getInitArgs()[number]);
+    Value second = arith::AddIOp::create(b, loc, front.getLowerBound(), front.getStep());
+    Value some = arith::MinSIOp::create(b, loc, second, back.getUpperBound());
+    Value end = front.getUpperBound();
+    Value extended = arith::MaxSIOp::create(b, loc, end, some);
+    Value begin = arith::SelectOp::create(b, loc, isLater, end, extended);
+    for (size_t i = 0; i + 1 < chain.size(); ++i) {
+      scf::ForOp part = chain[i].loop, next = chain[i + 1].loop;
+      b.setInsertionPoint(part);
+      if (i > 0)
+        begin = arith::MaxSIOp::create(b, loc, part.getUpperBound(), begin);
+      part.setUpperBound(begin);
+      next.setLowerBound(begin);
+    }
+  }
+
+  /// `mayBegin`: whether the first iteration of the tile may be one of the part.
+  void rewrite(const Part &part, bool mayBegin) {
     ArrayRef<Operation *> ops = part.ops;
     const auto *begin = llvm::find_if(ops, [](Operation *op) { return getStage(op) == 1; });
     ArrayRef<Operation *> rest(begin, ops.end());
@@ -137,53 +187,45 @@ private:
       for (OpOperand &operand : yield->getOpOperands())
         if (operand.get().getDefiningOp() == op)
           results.push_back(&operand);
-    OpBuilder b(yield);
-    Location loc = part.loop.getLoc();
-    Value isLater = createIsLater(b, loc, part.crossing.front());
-    auto emit = [&](bool later) {
-      return [&, later](OpBuilder &b, Location loc) {
-        IRMapping maps[2];
-        PendingGroups groups;
-        if (later)
-          maps[1] = mapPrevious(b, part, part.crossing.getArrayRef());
-        for (Operation *op : rest)
-          if (int64_t stage = getStage(op); stage == 0 || later)
-            write(b, op, maps[stage], groups);
-        SmallVector<Value> values;
-        for (OpOperand *result : results)
-          values.push_back(maps[0].lookup(result->get()));
-        scf::YieldOp::create(b, loc, values);
-      };
+    auto emit = [&](OpBuilder &b, bool isLater) {
+      IRMapping maps[2];
+      PendingGroups groups;
+      if (isLater)
+        maps[1] = mapPrevious(b, part, part.crossing.getArrayRef());
+      for (Operation *op : rest)
+        if (int64_t stage = getStage(op); stage == 0 || isLater)
+          write(b, op, maps[stage], groups);
+      return llvm::map_to_vector(results,
+                                 [&](OpOperand *result) { return maps[0].lookup(result->get()); });
     };
-    auto branch = scf::IfOp::create(b, loc, isLater, emit(true), emit(false));
-    for (auto [operand, value] : llvm::zip_equal(results, branch.getResults()))
+    OpBuilder b(yield);
+    SmallVector<Value> values;
+    if (mayBegin) {
+      auto side = [&](bool isLater) {
+        return [&, isLater](OpBuilder &b, Location loc) {
+          scf::YieldOp::create(b, loc, emit(b, isLater));
+        };
+      };
+      Location loc = part.loop.getLoc();
+      Value isLater = createIsLater(b, loc, part.crossing.front());
+      auto branch = scf::IfOp::create(b, loc, isLater, side(true), side(false));
+      values.assign(branch.result_begin(), branch.result_end());
+    } else {
+      values = emit(b, true);
+    }
+    for (auto [operand, value] : llvm::zip_equal(results, values))
       operand->set(value);
     for (Operation *op : llvm::reverse(rest))
       op->erase();
   }
 
   SmallVector<Part> parts;
+  SmallVector<std::pair<size_t, size_t>> chains; ///< begin and size among the parts
   SmallVector<CountedRun> runs;
   llvm::SmallSetVector<Operation *, 4> tops; ///< the outermost loops, in one block
 };
 
-/// The counters that cross the stages of a part. Nothing if another value does.
-std::optional<SmallVector<CountedRun>> getRuns(const Part &part) {
-  SmallVector<CountedRun> runs;
-  for (Value value : part.crossing) {
-    std::optional<unsigned> number = getCarriedNumber(value, part.loop);
-    std::optional<CountedRun> run =
-        number ? CountedRun::get(part.loop, *number) : std::optional<CountedRun>();
-    if (!run)
-      return std::nullopt;
-    runs.push_back(std::move(*run));
-  }
-  return runs;
-}
-
-} // namespace
-
-bool tgpu::meetsInMemory(const Part &part) {
+bool partMeetsInMemory(const Part &part) {
   std::optional<SmallVector<CountedRun>> runs = getRuns(part);
   if (!runs || runs->empty() || llvm::is_contained(part.stagesOfNext, 1) ||
       llvm::any_of(part.ops, [&](Operation *op) {
@@ -194,13 +236,15 @@ bool tgpu::meetsInMemory(const Part &part) {
       llvm::map_range(*runs, [](CountedRun &run) { return run.top.getOperation(); }));
 }
 
-LogicalResult tgpu::expandGuarded(ArrayRef<Part> parts) {
+} // namespace
+
+bool tgpu::meetInMemory(ArrayRef<Part> chain) { return llvm::all_of(chain, partMeetsInMemory); }
+
+LogicalResult tgpu::expandGuarded(ArrayRef<SmallVector<Part>> chains) {
   SmallVector<GuardedTile, 1> tiles;
-  for (const Part &part : parts) {
-    SmallVector<CountedRun> runs = *getRuns(part);
-    if (llvm::none_of(tiles, [&](GuardedTile &tile) { return tile.add(part, runs); }))
-      tiles.emplace_back(part, std::move(runs));
-  }
+  for (const SmallVector<Part> &chain : chains)
+    if (llvm::none_of(tiles, [&](GuardedTile &tile) { return tile.add(chain); }))
+      tiles.emplace_back().add(chain);
   for (GuardedTile &tile : tiles)
     if (failed(tile.check()))
       return failure();

@@ -13,7 +13,9 @@
 //                 else                                   the rest of stage 0
 //   if the tile has had an iteration:  stage 1 of the last one
 //
-// The rest is in the branch, since no product may be in flight where a branch begins or ends.
+// The rest is in the branch, since no product may be in flight where a branch begins or ends. If
+// the first part of a chain is general, it executes the first iteration of a tile in any case, and
+// the other parts have no branch.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_LOOPS_EXPANDGUARDED_H
 #define TILEWRIGHT_PASSES_TGPU_LOOPS_EXPANDGUARDED_H
@@ -22,13 +24,13 @@
 
 namespace tilewright::tgpu {
 
-/// Whether stage 1 yields nothing, and reads nothing of stage 0 but counters of the iterations of a
-/// tile.
-bool meetsInMemory(const Part &part);
+/// Whether stage 1 of a chain's parts yields nothing, and reads nothing of stage 0 but counters of
+/// the iterations of a tile.
+bool meetInMemory(llvm::ArrayRef<Part> chain);
 
-/// Expands parts of which that is true, of all chains of a role; fails with a diagnostic if stages
-/// cannot be placed so.
-mlir::LogicalResult expandGuarded(llvm::ArrayRef<Part> parts);
+/// Expands all chains of a kernel of which that is true; fails with a diagnostic if stages cannot
+/// be placed so.
+mlir::LogicalResult expandGuarded(llvm::ArrayRef<llvm::SmallVector<Part>> chains);
 
 } // namespace tilewright::tgpu
 

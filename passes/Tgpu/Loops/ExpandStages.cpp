@@ -251,15 +251,15 @@ void reorder(const Part &part) {
 struct TgpuExpandStagesPass : tilewright::impl::TgpuExpandStagesBase<TgpuExpandStagesPass> {
   void runOnOperation() override {
     for (auto kernel : getOperation().getOps<KernelOp>()) {
-      SmallVector<Part> guarded; // of chains that may be of one tile
+      SmallVector<SmallVector<Part>, 1> guarded; // chains that may be of one tile
       for (const LoopChain &chain : getLoopChains(kernel)) {
         if (!hasPlaces(chain))
           continue;
         FailureOr<SmallVector<Part>> parts = readParts(chain);
         if (failed(parts))
           return signalPassFailure();
-        if (llvm::all_of(*parts, meetsInMemory))
-          llvm::append_range(guarded, *parts);
+        if (meetInMemory(*parts))
+          guarded.push_back(std::move(*parts));
         else
           expand(*parts);
       }

@@ -44,8 +44,8 @@ constexpr int64_t loadWarps = 4;
 
 /// Whether warpgroups that exchange tiles of scores are faster if they need not meet in each
 /// iteration. On one H200, backwards without a mask: D 16 and 32 1.04 to 1.10, D 64 1.01 to 1.05;
-/// other narrow rows, and blocks of 80 queries, 0.95 to 1.02. With a mask each tile has several
-/// loops, each with a branch for a first iteration, of which a launch reaches one.
+/// other narrow rows, and blocks of 80 queries, 0.95 to 1.02. With a causal mask, and a branch for
+/// the first iteration in each part of a loop, D 32 0.96, D 64 1.02 to 1.05, D 96 0.99 to 1.02.
 bool gainsByLateProducts(const RoleSlice &slice, ArrayRef<scf::ForOp> loops) {
   constexpr int64_t rowsOfProduct = 64, bitsOfLine = 128 * 8;
   if (llvm::any_of(loops, tripsVaryByTile))
