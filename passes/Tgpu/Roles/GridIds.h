@@ -18,6 +18,9 @@ uint64_t getGridIds(mlir::Value value);
 /// Whether the trip count of a loop depends on the grid ids.
 bool tripsVaryByTile(mlir::scf::ForOp loop);
 
+/// Whether the trip count depends on elements that are read from memory, as offsets of sequences.
+bool readsTrips(mlir::scf::ForOp loop);
+
 } // namespace tilewright::tgpu
 
 #endif // TILEWRIGHT_PASSES_TGPU_ROLES_GRIDIDS_H
