@@ -54,6 +54,9 @@ SmallVector<tile::CaptureOp> tgpu::getReachedCaptures(KernelOp kernel) {
 static std::optional<int64_t> getBlocksOfLoads(KernelOp kernel) {
   const int64_t warps = kernel.getWarps(), threads = Target::lanes * warps;
   int64_t registers = RegisterLimits::besideLoads;
+  for (BlockArgument argument : kernel.getArgs())
+    if (isa<tile::ViewType>(argument.getType()) && !argument.use_empty())
+      registers += RegisterLimits::ofAddress;
   for (Operation &op : kernel.getBody().front()) {
     if (op.getNumRegions() > 0 || isa<MmaOp, FmaDotOp, WgmmaOp>(op))
       return std::nullopt;

@@ -100,9 +100,9 @@ tgpu.kernel @taken_aligned target "sm_80" warps 4 (%x: !tile.view<[?], f32>) gri
 // CHECK-COUNT-8: ld.global.v4.b32
 // CHECK-NOT:     ld.global
 // CHECK:         ret;
-// ptxas takes the registers of both tiles, 32, and 24: 9 blocks of 128 threads have 56 each.
+// ptxas takes the registers of both tiles, 32, two for each view, and 10: 10 blocks of 128 threads have 48 each.
 // BLOCKS:        .entry pair_aligned(
-// BLOCKS:        .minnctapersm 9
+// BLOCKS:        .minnctapersm 10
 tgpu.kernel @pair target "sm_80" warps 4
     (%x: !tile.view<[?, 64], f32>, %y: !tile.view<[?, 64], f32>, %z: !tile.view<[?, 64], f32>, %from: i32, %size: i32) grid(%i = 1) {
   %part = tile.subview %y dim 0 from %from size %size : !tile.view<[?, 64], f32>
@@ -112,11 +112,11 @@ tgpu.kernel @pair target "sm_80" warps 4
   tgpu.store %v, %z[0, 0] : tensor<32x64xf32, #blocked>, !tile.view<[?, 64], f32>
 }
 
-// A sum that two operations read takes 16 registers more.
+// A sum that has two uses takes 16 registers more.
 // CHECK:         .entry twice(
 // CHECK:         .entry twice_aligned(
 // BLOCKS:        .entry twice_aligned(
-// BLOCKS:        .minnctapersm 7
+// BLOCKS:        .minnctapersm 8
 tgpu.kernel @twice target "sm_80" warps 4
     (%x: !tile.view<[?, 64], f32>, %y: !tile.view<[?, 64], f32>, %z: !tile.view<[?, 64], f32>) grid(%i = 1) {
   %t = tgpu.load %x[0, 0] : !tile.view<[?, 64], f32> -> tensor<32x64xf32, #blocked>

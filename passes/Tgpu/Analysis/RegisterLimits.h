@@ -35,9 +35,10 @@ struct RegisterLimits {
   /// maximum of a thread.
   static constexpr int64_t ofRows = 128, mostOfRows = Target::registersOfThread + 1;
 
-  /// For addresses and indices of a kernel that loads its tiles once, with all loads in flight. At
-  /// D 64 and 128, the first kernel of a backward then takes 39 and 61 registers, and spills none.
-  static constexpr int64_t besideLoads = 24;
+  /// For indices of a kernel that loads its tiles once, with all loads in flight, and for the
+  /// address of each view. At D 64 and 128, the first kernel of a backward then takes 39 and 61
+  /// registers, and spills none.
+  static constexpr int64_t besideLoads = 10, ofAddress = 2;
 
   //===--- Roles ----------------------------------------------------------------===//
 
