@@ -168,15 +168,15 @@ private:
     // into roles. Kernels that are slow or rejected there only have the default, without a
     // diagnostic.
     part.needsRoles = isChosen && Target::find(target)->hasRoles();
+    // Ordered or not is the compiler's choice unless the caller made it.
+    if (!isReady && !llvm::StringRef(options.sums).contains("ordered") && addsInOrder(*module))
+      part.bindUnordered = [this, options] { return bindUnordered(options); };
     if (request.report && !report(part))
       return llvm::Error::success();
     if (!isReady)
       part.bindSmaller = [this, options, module = *module](int64_t shared) {
         return bindSmaller(options, module, shared);
       };
-    // Ordered or not is the compiler's choice unless the caller made it.
-    if (!isReady && !llvm::StringRef(options.sums).contains("ordered") && addsInOrder(*module))
-      part.bindUnordered = [this, options] { return bindUnordered(options); };
     // Entries for limited lengths come first; they are omitted if they have the same blocks.
     if (!isReady && request.ptx.empty()) {
       for (int64_t length : getLengths(part.module)) {
@@ -212,12 +212,16 @@ private:
 
   /// Prints the report of a part, or returns false if the bundle will not have it.
   bool report(BundlePart &part) {
-    mlir::OwningOpRef<mlir::ModuleOp> mapped = part.module.clone();
-    bool isMapped = false;
-    {
+    mlir::OwningOpRef<mlir::ModuleOp> mapped;
+    auto map = [&](mlir::ModuleOp module) {
       HeldDiagnostics held(parsed.getContext()); // the compilation of the part emits them
-      isMapped = mlir::succeeded(mapToGpu(*mapped, part.gpu));
-    }
+      mapped = module.clone();
+      return mlir::succeeded(mapToGpu(*mapped, part.gpu));
+    };
+    bool isMapped = map(part.module);
+    if (mlir::ModuleOp unordered =
+            !isMapped && part.bindUnordered ? part.bindUnordered() : mlir::ModuleOp())
+      isMapped = map(unordered);
     bool hasRoles = false;
     mapped->walk([&](tgpu::RolesOp) { hasRoles = true; });
     if (part.needsRoles && (!isMapped || !hasRoles))
