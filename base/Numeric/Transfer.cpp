@@ -252,12 +252,9 @@ void tilewright::numeric::loadPoints(ElementType type, const void *base, const P
   }
 }
 
-void tilewright::numeric::addPoints(Storage storage, const void *in, ElementType type, void *base,
-                                    const PointIndex *indices, unsigned count, size_t n) {
-  assert(isAddable(type) && "i1 has no addition in memory");
-  auto *from = static_cast<const char *>(in);
-  auto *to = static_cast<char *>(base);
-  int64_t width = byteWidth(type);
+/// Calls visit(point, offset) for the points that are inside, in their order.
+template <typename Visit>
+static void walkPoints(const PointIndex *indices, unsigned count, size_t n, Visit visit) {
   int64_t offsets[chunkSize];
   bool isInside[chunkSize];
   for (size_t begin = 0; begin < n; begin += chunkSize) {
@@ -265,9 +262,19 @@ void tilewright::numeric::addPoints(Storage storage, const void *in, ElementType
     pointOffsets(indices, count, begin, length, offsets, isInside);
     for (size_t i = 0; i < length; ++i)
       if (isInside[i])
-        addRun(storage, from + (begin + i) * storageBytes(storage), type, to + offsets[i] * width,
-               1, 1);
+        visit(begin + i, offsets[i]);
   }
+}
+
+void tilewright::numeric::addPoints(Storage storage, const void *in, ElementType type, void *base,
+                                    const PointIndex *indices, unsigned count, size_t n) {
+  assert(isAddable(type) && "i1 has no addition in memory");
+  auto *from = static_cast<const char *>(in);
+  auto *to = static_cast<char *>(base);
+  int64_t width = byteWidth(type);
+  walkPoints(indices, count, n, [&](size_t point, int64_t offset) {
+    addRun(storage, from + point * storageBytes(storage), type, to + offset * width, 1, 1);
+  });
 }
 
 void numeric::forEachRun(const TileAxis *axes, unsigned rank,
@@ -279,13 +286,5 @@ void numeric::forEachRun(const TileAxis *axes, unsigned rank,
 
 void numeric::forEachPoint(const PointIndex *indices, unsigned count, size_t n,
                            const std::function<void(int64_t)> &visit) {
-  int64_t offsets[chunkSize];
-  bool isInside[chunkSize];
-  for (size_t begin = 0; begin < n; begin += chunkSize) {
-    size_t length = std::min(chunkSize, n - begin);
-    pointOffsets(indices, count, begin, length, offsets, isInside);
-    for (size_t i = 0; i < length; ++i)
-      if (isInside[i])
-        visit(offsets[i]);
-  }
+  walkPoints(indices, count, n, [&](size_t, int64_t offset) { visit(offset); });
 }
