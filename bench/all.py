@@ -129,7 +129,7 @@ class Measurement:
     def __init__(self, options, bench):
         self.bench, self.folder = bench, options.folder
         self.served = {bundle.name: bundle.file for row in options.selected if row.is_serving for bundle in row.bundles()}
-        self.options = types.SimpleNamespace(rounds=options.rounds, library=bench.options.library, tilewrightc=None, bundle=[
+        self.options = types.SimpleNamespace(rounds=options.rounds, library=bench.options.library, tilewrightc=None, against=[], bundle=[
             f"{name}={os.path.join(self.folder, file)}" for name, file in self.served.items()])
         self.ours = serving.Tilewright(bench.torch, self.options) if self.served else None
 

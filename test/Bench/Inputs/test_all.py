@@ -209,6 +209,19 @@ class ServingTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "side older.rows needs --against older=FOLDER"):
             serving.side_of("older.rows", None, ours, case, None, None)
 
+    def test_a_row_is_measured_with_the_bundles_of_the_folder(self):
+        options = types.SimpleNamespace(selected=[row_named("decode B1 S1k")], folder="bundles", rounds=3)
+        bench = types.SimpleNamespace(torch=None, options=types.SimpleNamespace(library="lib.so"), absent={"cudnn": "no PyTorch"})
+        with unittest.mock.patch.object(serving, "Library") as library:
+            library.return_value.open = os.path.basename
+            measurement = bench_all.Measurement(options, bench)
+        self.assertEqual(measurement.ours.bundles, {"D128 G8 P0": "D128_G8_P0.twb", "D128 G8 P64": "D128_G8_P64.twb"})
+        self.assertEqual(list(measurement.ours.folders), [""])
+        asked = []
+        with unittest.mock.patch.object(serving, "measure", lambda torch, case, of, ours: (asked.append((case.name, of.sides)), ({}, {}))[1]):
+            measurement.row(options.selected[0])
+        self.assertEqual(asked, [("B1 S1k", ["rows", "pages64"])])
+
     def test_ratios(self):
         results = {"a": {"paged": {"us": 1.0}, "invariant": {"us": 2.0}}, "b": {"paged": {"us": 2.0}, "invariant": {"us": 1.0}},
                    "c": {"paged": {"us": 1.0}}}
