@@ -225,6 +225,20 @@ LogicalResult WgmmaOp::verify() {
     return emitOpError() << "accumulator must be the result's tile, or pending on it, but got "
                          << getAcc().getType();
   SmallVector<int64_t> bShape(b.getShape());
+  if (getOverwriting()) {
+    auto isBefore = [&](Operation *user) {
+      return user == getOperation() ||
+             (user->getBlock() == (*this)->getBlock() && user->isBeforeInBlock(*this));
+    };
+    Operation *made = getAcc() ? getAcc().getDefiningOp() : nullptr;
+    if (!made || made->getBlock() != (*this)->getBlock() || getAcc().getType() != result ||
+        !llvm::all_of(getAcc().getUsers(), isBefore))
+      return emitOpError("'overwriting' must be followed by a finished tile of this block without "
+                         "uses after the product, but got ")
+             << (!getAcc() ? "none"
+                 : made    ? made->getName().getStringRef()
+                           : "a block argument");
+  }
   if (std::optional<uint64_t> columns = getColumns()) {
     int64_t first = static_cast<int64_t>(*columns), last = first + result.getDimSize(1);
     if (!getTransposeB() || first < 0 || first % 8 != 0 || last > bShape[0])

@@ -230,8 +230,9 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
   let description = [{
     `result = op(a) op(b) + acc`; without an accumulator, the product alone. Operand b, and a unless it is a register
     tile, are read from shared memory at any time until the product has been waited for. An accumulator is a tile that
-    was waited for, or the pending result of the preceding product. With `columns`, a transposed operand b may have more
-    columns than the result: those from this one on are multiplied.
+    was waited for, or the pending result of the preceding product. With `overwriting`, its values are not added: the
+    result takes its registers. With `columns`, a transposed operand b may have more columns than the result: those from
+    this one on are multiplied.
 
     Preconditions: buffers are complete and visible; writes by threads are visible to the async proxy
     (`tgpu.fence_async`).
@@ -249,6 +250,9 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
               -> tensor<128x64xf32, #tgpu.wgmma<2>>
     %right = tgpu.wgmma %p, %vt transpose_b columns 32 : tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>,
              !tgpu.shared<64x128xbf16, b128> -> tensor<128x32xf32, #tgpu.wgmma<2>>
+    %next = tgpu.wgmma %p, %vt transpose_b columns 64, overwriting %left
+        : tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>, !tgpu.shared<96x128xbf16, b128>,
+          tensor<128x32xf32, #tgpu.wgmma<2>> -> tensor<128x32xf32, #tgpu.wgmma<2>>
     ```
 
     Errors:
@@ -259,19 +263,25 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
     - elements other than f16, bf16, e4m3, e5m2 and f32 (as tf32)
     - an operand of 8 or 32 bits that is not stored along k: a transposed, b not transposed
     - an accumulator that is neither the result's tile nor pending on it, or of other elements than f32
+    - `overwriting` without a tile, or a tile that is pending, is from another block, or has uses after the product
     - a target other than sm_90a
     - a layout for other than the warps that execute it
   }];
   let arguments = (ins AnyType:$a, Tgpu_Shared:$b, UnitAttr:$transpose_a, UnitAttr:$transpose_b,
-                       Optional<AnyType>:$acc, OptionalAttr<I64Attr>:$columns);
+                       Optional<AnyType>:$acc, OptionalAttr<I64Attr>:$columns, UnitAttr:$overwriting);
   let builders = [OpBuilder<(ins "mlir::Type":$result, "mlir::Value":$a, "mlir::Value":$b, "bool":$transpose_a,
                                  "bool":$transpose_b, "mlir::Value":$acc), [{
     build($_builder, $_state, result, a, b, transpose_a, transpose_b, acc, mlir::IntegerAttr());
   }]>];
   let results = (outs Tgpu_Pending:$result);
+  let extraClassDeclaration = [{
+    /// The tile to which the product is added, or null.
+    mlir::Value getAddend() { return getOverwriting() ? mlir::Value() : getAcc(); }
+  }];
   let assemblyFormat = [{
-    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`columns` $columns^)? (`,` $acc^)?
-    attr-dict `:` type($a) `,` type($b) (`,` type($acc)^)? `->` custom<PendingTile>(type($result))
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`columns` $columns^)?
+    (`,` (`overwriting` $overwriting^)? $acc^)? attr-dict
+    `:` type($a) `,` type($b) (`,` type($acc)^)? `->` custom<PendingTile>(type($result))
   }];
   let hasVerifier = 1;
 }

@@ -49,10 +49,6 @@ std::string describeView(tile::ViewType view) {
   return tile::printDims(tile::getDims(view)) + " of " + typeName(view.getElementType());
 }
 
-std::string listNames(llvm::ArrayRef<ArgumentInfo> arguments) {
-  return llvm::join(llvm::map_range(arguments, [](const ArgumentInfo &a) { return a.name; }), ", ");
-}
-
 /// The argument of that name.
 llvm::Expected<const ArgumentInfo *> findArgument(llvm::ArrayRef<ArgumentInfo> arguments,
                                                   llvm::StringRef name,

@@ -100,7 +100,7 @@ LogicalResult lower(Lowering &lowering, tgpu::WgmmaOp op) {
   ValueOperand a =
       isShared ? bufferOperand(lowering, op.getA()) : lowering.operand(op.getAMutable());
   std::optional<ValueOperand> acc;
-  if (op.getAcc())
+  if (op.getAddend())
     acc = lowering.operand(op.getAccMutable()[0]);
   ArrayRef<int64_t> shapeOfA = lowering.shapeOf(op.getA()),
                     result = lowering.shapeOf(op.getResult());

@@ -54,6 +54,15 @@ static Value getVaryingZero(KernelEmitter &e, WgmmaOp op, Value operand) {
   return {};
 }
 
+/// Keeps what is computed of a tile before the product that takes its registers, by empty inline
+/// assembly. LLVM would sink it behind the product, and the tile would have to be copied.
+static void keepUsersBefore(KernelEmitter &e, WgmmaOp op) {
+  for (Operation *user : op.getAcc().getUsers())
+    for (Value result : user->getResults())
+      if (user != op)
+        e.set(result, e.b.tiedAsm("", "~{memory}", e.get(result), {}));
+}
+
 static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
   ThreadBuilder &b = e.b;
   auto tile = cast<PendingType>(op.getResult().getType()).getTile();
@@ -120,8 +129,10 @@ static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {
   }
 
   Values acc;
-  bool isFirst = !op.getAcc();
-  if (!isFirst)
+  bool isFirst = !op.getAddend();
+  if (op.getOverwriting())
+    keepUsersBefore(e, op);
+  if (op.getAcc())
     acc = e.get(op.getAcc());
   else
     acc = Values(e.getLayout(op, tile)->registersPerThread(), b.zero(b.getF32Type()));

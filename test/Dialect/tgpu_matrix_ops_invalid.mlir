@@ -142,6 +142,42 @@ tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
 
 // -----
 
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %a = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  %b = tgpu.alloc : !tgpu.shared<64x64xbf16, b128>
+  // expected-error @+1 {{'overwriting' must be followed by a finished tile of this block without uses after the product, but got none}}
+  %0 = tgpu.wgmma %a, %b transpose_b {overwriting} : !tgpu.shared<64x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128> -> tensor<64x64xf32, #tgpu.wgmma<1>>
+}
+
+// -----
+
+!b = !tgpu.shared<64x64xbf16, b128>
+!o = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @k target "sm_90a" warps 4 (%out: !tile.view<[?, 64], f32>) grid(%i = 1) {
+  %a = tgpu.alloc : !b
+  %0 = tgpu.wgmma %a, %a transpose_b : !b, !b -> !o
+  tgpu.wgmma_commit
+  %1 = tgpu.wgmma_wait pending 0, %0 : !o
+  // expected-error @+1 {{'overwriting' must be followed by a finished tile of this block without uses after the product, but got tgpu.wgmma_wait}}
+  %2 = tgpu.wgmma %a, %a transpose_b, overwriting %1 : !b, !b, !o -> !o
+  tgpu.wgmma_commit
+  %3 = tgpu.wgmma_wait pending 0, %2 : !o
+  tgpu.store %1, %out[0, 0] : !o, !tile.view<[?, 64], f32>
+}
+
+// -----
+
+!b = !tgpu.shared<64x64xbf16, b128>
+!o = tensor<64x64xf32, #tgpu.wgmma<1>>
+tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
+  %a = tgpu.alloc : !b
+  %0 = tgpu.wgmma %a, %a transpose_b : !b, !b -> !o
+  // expected-error @+1 {{'overwriting' must be followed by a finished tile of this block without uses after the product, but got tgpu.wgmma}}
+  %1 = tgpu.wgmma %a, %a transpose_b, overwriting %0 : !b, !b, !tgpu.pending<!o> -> !o
+}
+
+// -----
+
 // mma.
 tgpu.kernel @k target "sm_90a" warps 4 () grid(%i = 1) {
   %z_bf16 = arith.constant 0.0 : bf16

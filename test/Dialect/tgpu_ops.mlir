@@ -262,8 +262,12 @@ tgpu.kernel @wgmma target "sm_90a" warps 8 () grid(%i = 1) {
   %right = tgpu.wgmma %q, %k transpose_b columns 32 : !slot, !tgpu.shared<64x64xbf16, b128> -> tensor<128x32xf32, #tgpu.wgmma<2>>
   tgpu.wgmma_commit
   %last:2 = tgpu.wgmma_wait pending 0, %three, %two : !acc, !acc
-  // CHECK: tgpu.wgmma_wait pending 0, %[[RIGHT]] :
+  // CHECK: %[[HALF:.*]] = tgpu.wgmma_wait pending 0, %[[RIGHT]] :
   %half = tgpu.wgmma_wait pending 0, %right : tensor<128x32xf32, #tgpu.wgmma<2>>
+  // CHECK: tgpu.wgmma %{{.*}}, %{{.*}} transpose_b columns 32, overwriting %[[HALF]] : !tgpu.shared<128x64xbf16, b128>, !tgpu.shared<64x64xbf16, b128>, tensor<128x32xf32, #tgpu.wgmma<2>> -> tensor<128x32xf32, #tgpu.wgmma<2>>
+  %again = tgpu.wgmma %q, %k transpose_b columns 32, overwriting %half : !slot, !tgpu.shared<64x64xbf16, b128>, tensor<128x32xf32, #tgpu.wgmma<2>> -> tensor<128x32xf32, #tgpu.wgmma<2>>
+  tgpu.wgmma_commit
+  %second = tgpu.wgmma_wait pending 0, %again : tensor<128x32xf32, #tgpu.wgmma<2>>
   // CHECK: tgpu.join_columns %{{.*}}, %{{.*}} : tensor<128x32xf32, #tgpu.wgmma<2>>, tensor<128x64xf32, #tgpu.wgmma<2>> -> tensor<128x96xf32, #tgpu.wgmma<2>>
-  %joined = tgpu.join_columns %half, %done : tensor<128x32xf32, #tgpu.wgmma<2>>, !acc -> tensor<128x96xf32, #tgpu.wgmma<2>>
+  %joined = tgpu.join_columns %second, %done : tensor<128x32xf32, #tgpu.wgmma<2>>, !acc -> tensor<128x96xf32, #tgpu.wgmma<2>>
 }

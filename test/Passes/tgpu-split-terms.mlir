@@ -57,6 +57,31 @@ tgpu.kernel @remainder target "sm_90a" warps 4 (%out: !tile.view<[?, 160], f32>)
   tgpu.store %sum, %out[0, 0] : tensor<64x160xf32, #tgpu.wgmma<1>>, !tile.view<[?, 160], f32>
 }
 
+// No more than two parts have registers of their own: a part takes those of the last one that was added.
+// CHECK-LABEL: tgpu.kernel @four
+// CHECK:         %[[Q0:.*]] = tgpu.wgmma {{.*}} columns 0 :
+// CHECK:         %[[Q1:.*]] = tgpu.wgmma {{.*}} columns 64 :
+// CHECK:         %[[U0:.*]] = tgpu.wgmma_wait pending 1, %[[Q0]]
+// CHECK:         arith.addf %{{.*}}, %[[U0]]
+// CHECK-NEXT:    %[[Q2:.*]] = tgpu.wgmma {{.*}} columns 128, overwriting %[[U0]] :
+// CHECK:         %[[U1:.*]] = tgpu.wgmma_wait pending 1, %[[Q1]]
+// CHECK:         arith.addf %{{.*}}, %[[U1]]
+// CHECK-NEXT:    %[[Q3:.*]] = tgpu.wgmma {{.*}} columns 192, overwriting %[[U1]] :
+// CHECK:         tgpu.wgmma_wait pending 1, %[[Q2]]
+// CHECK:         tgpu.wgmma_wait pending 0, %[[Q3]]
+tgpu.kernel @four target "sm_90a" warps 4 (%out: !tile.view<[?, 256], f32>) grid(%i = 1) {
+  %z = arith.constant 0.0 : f32
+  %z8 = arith.constant 0.0 : f8E4M3FN
+  %a = tile.full %z8 : !p
+  %o = tile.full %z : tensor<64x256xf32, #tgpu.wgmma<1>>
+  %v = tgpu.alloc : !tgpu.shared<256x96xf8E4M3FN, b32>
+  %pending = tgpu.wgmma %a, %v transpose_b : !p, !tgpu.shared<256x96xf8E4M3FN, b32> -> tensor<64x256xf32, #tgpu.wgmma<1>>
+  tgpu.wgmma_commit
+  %term = tgpu.wgmma_wait pending 0, %pending : tensor<64x256xf32, #tgpu.wgmma<1>>
+  %sum = arith.addf %o, %term : tensor<64x256xf32, #tgpu.wgmma<1>>
+  tgpu.store %sum, %out[0, 0] : tensor<64x256xf32, #tgpu.wgmma<1>>, !tile.view<[?, 256], f32>
+}
+
 // Another operation that overlaps with the product, a product that the matrix unit adds to a sum, a term with another
 // use, and a sum whose other operand comes later.
 // CHECK-LABEL: tgpu.kernel @others

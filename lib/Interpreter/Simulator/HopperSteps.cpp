@@ -512,7 +512,7 @@ LogicalResult lower(Lowering &lowering, tgpu::WgmmaOp op) {
   if (auto aType = dyn_cast<tgpu::SharedType>(op.getA().getType()))
     code->a = std::make_shared<WgmmaOperandPatterns>(aType, false, op.getTransposeA(), groups);
   code->element = *interpreter::elementTypeOf(bType);
-  if (Value acc = op.getAcc()) {
+  if (Value acc = op.getAddend()) {
     code->acc = lowering.slotOf(acc);
     code->isAccPending = isa<tgpu::PendingType>(acc.getType());
   }

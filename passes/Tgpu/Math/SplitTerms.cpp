@@ -69,18 +69,23 @@ void Term::split() {
                                  whole.getElementType(), whole.getEncoding());
   };
   OpBuilder b(wait);
-  auto issue = [&](int64_t from) {
+  auto issue = [&](int64_t from, Value old) {
     auto copy = cast<WgmmaOp>(b.clone(*product));
     copy.setColumns(from);
     copy.getResult().setType(PendingType::get(b.getContext(), typeAt(from)));
+    if (old && old.getType() == typeAt(from)) {
+      copy.getAccMutable().assign(old);
+      copy.setOverwriting(true);
+    }
     b.clone(*commit);
     return copy.getResult();
   };
   SmallVector<Value> sums;
-  Value pending = issue(0);
+  Value pending = issue(0, Value());
+  Value added; // the last part that was added
   for (int64_t from = 0; from < columns; from += columnsOfPart) {
     bool isLast = from + columnsOfPart >= columns;
-    Value next = isLast ? Value() : issue(from + columnsOfPart);
+    Value next = isLast ? Value() : issue(from + columnsOfPart, added);
     RankedTensorType type = typeAt(from);
     auto end =
         WgmmaWaitOp::create(b, wait.getLoc(), TypeRange{type}, isLast ? 0 : 1, ValueRange{pending});
@@ -91,6 +96,7 @@ void Term::split() {
     sums.push_back(
         arith::AddFOp::create(b, sum.getLoc(), before, end.getResult(0), sum.getFastmath()));
     pending = next;
+    added = end.getResult(0);
   }
   Value joined = JoinColumnsOp::create(b, sum.getLoc(), whole, sums);
   sum.replaceAllUsesWith(joined);
