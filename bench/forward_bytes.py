@@ -7,7 +7,10 @@
     bench/forward_bytes.py --prebuilt bundles --library libtilewright.so
 
 32,768 tokens, heads for 2,048 columns. Each side is checked against f64, for 256 rows of one head; P in 8 bits is
-most of its error.
+most of its error. Sides take turns, graphs of ten calls. The GPU is at its limit of power in the longer cases, and its
+clock follows what ran before, so with --alone each side is also timed for that many seconds behind as many of itself.
+
+Peers: fa3, FlashAttention-3 of 8 bits, if the module flash_attn_interface, from its folder `hopper`, can be imported.
 """
 
 import argparse
@@ -48,9 +51,48 @@ def expected(torch, values, causal):
     return scores.softmax(-1) @ v
 
 
+def fa3_call(torch, values, causal):
+    """A call of FlashAttention-3, or None without it. Its arrays have heads inside of rows."""
+    try:
+        from flash_attn_interface import flash_attn_func
+    except ImportError:
+        return None
+    q, k, v = (values[name].transpose(1, 2).contiguous() for name in "qkv")
+    factors = torch.ones((q.shape[0], q.shape[2]), device="cuda")
+
+    def call():
+        o = flash_attn_func(q, k, v, softmax_scale=values["scale"], causal=causal, q_descale=factors, k_descale=factors,
+                            v_descale=factors)
+        return (o[0] if isinstance(o, tuple) else o).transpose(1, 2)
+    return call
+
+
+def speeds_alone(torch, graphs, repeats, seconds, times):
+    """Microseconds of a call of each side where nothing else runs for `seconds` before, and as long."""
+    found = {}
+    for name, graph in graphs.items():
+        replays = max(1, int(seconds * 1e6 / (times[name]["us"] * repeats)))
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        for event in (begin, end):
+            for _ in range(replays):
+                graph.replay()
+            event.record()
+        torch.cuda.synchronize()
+        found[name] = begin.elapsed_time(end) * 1e3 / (replays * repeats)
+    return found
+
+
 def measure(torch, library, options, dim, seq, causal):
     heads, batch = COLUMNS // dim, max(TOKENS // seq, 1)
-    graphs, kept = {}, []
+    graphs, kept, calls = {}, [], 10
+
+    def add(side, launch, result, want):
+        launch()
+        error = ((result()[0, 0, -ROWS:].double() - want).norm() / want.norm()).item()
+        if not error <= ERRORS.get(side, ERRORS["e4m3"]):
+            sys.exit(f"{side}, D {dim}, S {seq}: relative error {error:.4f}")
+        graphs[side] = graph_of(torch, [launch] * calls)
+
     for kind in TYPES:
         params = params_of(kind, dim, causal)
         generator = torch.Generator("cuda").manual_seed(1)
@@ -64,17 +106,22 @@ def measure(torch, library, options, dim, seq, causal):
         launch = plan.bind(values, lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"),
                            lambda: torch.cuda.current_stream().cuda_stream)
         kept.append((plan, values, launch))
-        launch()
         want = expected(torch, values, causal)
-        error = ((values["o"][0, 0, -ROWS:].double() - want).norm() / want.norm()).item()
-        if not error <= ERRORS[kind]:
-            sys.exit(f"{params}, S {seq}: relative error {error:.4f}")
-        graphs[kind] = graph_of(torch, [launch] * 10)
+        add(kind, launch, lambda values=values: values["o"], want)
+        peer = fa3_call(torch, values, causal) if kind == "e4m3" else None
+        if peer:
+            add("fa3", peer, peer, want)
     flops = 4 * batch * heads * seq * seq * dim / (2 if causal else 1)
-    result = time_graphs(torch, graphs, 10, options.rounds)
-    speeds = {kind: flops / row["us"] / 1e6 for kind, row in result.items()}
+    times = time_graphs(torch, graphs, calls, options.rounds)
+    alone = speeds_alone(torch, graphs, calls, options.alone, times) if options.alone else {}
+
+    def text(name, us, others):
+        ratios = "".join(f", of {other} {others[other] / us:.3f}" for other in others if other != name and name == "e4m3")
+        return f" {name} {flops / us / 1e6:7.1f}{ratios}"
+
     print(f"D {dim:<4} S {seq:<6} {'causal' if causal else 'full':7}"
-          + "".join(f" {kind} {speeds[kind]:7.1f}" for kind in TYPES) + f"  {speeds['e4m3'] / speeds['bf16']:.3f}", flush=True)
+          + ";".join(text(name, row["us"], {other: found["us"] for other, found in times.items()}) for name, row in times.items())
+          + ("; alone" + ";".join(text(name, us, alone) for name, us in alone.items()) if alone else ""), flush=True)
 
 
 def main():
@@ -83,6 +130,7 @@ def main():
     parser.add_argument("--dims", type=numbers, default=[64, 128])
     parser.add_argument("--seqs", type=numbers, default=[1024, 8192])
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--alone", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--build", metavar="FOLDER")
     parser.add_argument("--prebuilt", metavar="FOLDER")
     parser.add_argument("--library")

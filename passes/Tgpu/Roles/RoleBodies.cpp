@@ -122,8 +122,11 @@ bool RoleWriter::isHeadOfRound(SyncOp sync) {
       (write && isScratch(write) ? writes : writesElse) |=
           write || (convert && convert.getScratch());
     });
-  if (!writes || writesElse)
+  if (writesElse)
     return false;
+  // Without writes there is nothing to publish: slots are released by barriers of their own.
+  if (!writes)
+    return loop != nullptr;
   // A barrier after a write of the iteration publishes that write.
   for (Operation *op = sync; op != loop; op = op->getParentOp())
     for (Operation *before = op->getPrevNode(); before; before = before->getPrevNode())
