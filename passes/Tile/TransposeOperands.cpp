@@ -290,7 +290,6 @@ private:
     kernel.setSymName(name + "_blocks");
     symbols->insert(kernel);
     symbols->insert(makeProgramOf(kernel, name, b.getUnitAttr()));
-    kernel.setConstraintsAttr(b.getArrayAttr({}));
   }
 
   void addLaunch(LaunchOp launch, unsigned argument, ViewType turned, KernelOp transpose) {

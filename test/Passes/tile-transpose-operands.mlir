@@ -26,6 +26,8 @@ func.func private @all(%i: i32, %j: i32) -> i1 {
 // CHECK-NEXT:    tile.launch @transpose_v(%v, %[[ARRAY]])
 // CHECK-NEXT:    tile.launch @attend_blocks(%q, %k, %v, %o, %h, %[[ARRAY]])
 // CHECK-LABEL: tile.kernel @attend_blocks
+// The kernel keeps the requirements, which its passes may assume.
+// CHECK-NEXT:    require(dim(v, 0) == dim(k, 0))
 // CHECK-NEXT:    {{.*}}%v_transposed: !tile.view<[?, 64, ?], f8E4M3FN>
 // CHECK:         tile.for_blocks %[[N:.*]] in
 // CHECK:           %[[V:.*]] = tile.load %v_transposed[%h, 0, %[[N]]]
