@@ -235,9 +235,9 @@ def summary_text(figures, rows):
     """The sentences of README.md."""
     by_area = {area: [row for row in rows if row.area == area] for area in AREAS}
 
-    def mean(area, subject=SUBJECT, direction=None, peer=None):
+    def mean(area, subject=SUBJECT, direction=None, peer=None, unit=None):
         chosen = [row for row in by_area[area] if (direction is None or row.direction == direction)
-                  and (peer is None or peer in figures.sides(row))]
+                  and (peer is None or peer in figures.sides(row)) and unit in (None, row.unit)]
         found = ratios(figures, chosen, subject)
         return f"{report.geometric_mean(list(found.values())):.2f}x" if found else "-"
 
@@ -248,8 +248,9 @@ def summary_text(figures, rows):
         "sequences of S = 1,024 to 16,384 rows, full and causal). Packed sequences of D 128 are "
         f"{mean('packed', direction='forward')} and {mean('packed', direction='backward')} as fast as FlashAttention-4. Decoding, "
         f"of B sequences with S keys each, is {mean('decode', PAGES, peer='cudnn')} as fast as cuDNN although keys are in pages, and "
-        f"{mean('decode', ONE_PIECE, peer='cudnn')} where they are in one piece, as cuDNN's. Measured {figures.begun:%Y-%m-%d}; "
-        "[all figures](docs/performance.md#results), and the command that measures them.", COLUMNS, break_long_words=False, break_on_hyphens=False)
+        f"{mean('decode', ONE_PIECE, peer='cudnn')} where they are in one piece, as cuDNN's. Chunks of a "
+        f"prompt over pages are {mean('decode', PAGES, peer='fa4', unit='TFLOP/s')} as fast as FlashAttention-4. Measured "
+        f"{figures.begun:%Y-%m-%d}; [all figures](docs/performance.md#results), and the command that measures them.", COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def fill(document, figures, rows):

@@ -294,11 +294,14 @@ class TextTest(unittest.TestCase):
             self.add(f"{direction} bf16 D64 none S1024", tilewright=side(1, 500), cudnn=side(slower, 450), fa4=side(2, 250))
         self.add("varlen bf16 D128 none mixed", tilewright=side(1, 500), fa4=side(1.3, 400))
         self.add("decode B1 S1k", rows=side(1, 4), pages64=side(1.25, 3), cudnn=side(1, 4))
+        self.add("decode 4 x 2048 on 30k", pages64=side(2, 600), fa4=side(3, 400))
+        self.add("decode 4 rows B16 S8k", pages64=side(1, 4), fa4=side(9, 1))  # is no prefill
         text = " ".join(figures.summary_text(self.figures, rows.rows()).split())
         self.assertIn("1 cases each", text)
         self.assertIn("the forward is 1.10x as fast as the faster of cuDNN and FlashAttention-4, the backward 1.20x (geometric", text)
         self.assertIn("Packed sequences of D 128 are 1.30x and - as fast as FlashAttention-4", text)
         self.assertIn("is 0.80x as fast as cuDNN although keys are in pages, and 1.00x where they are in one piece", text)
+        self.assertIn("Chunks of a prompt over pages are 1.50x as fast as FlashAttention-4. Measured", text)
 
     def test_documents_are_filled_between_marks(self):
         self.add("matmul bf16 8192", tilewright=side(1, 700))
