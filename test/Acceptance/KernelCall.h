@@ -7,8 +7,8 @@
 // fault fails the running test: diagnostics, and writes between elements or to inputs.
 //
 // A kernel that does not compile for the GPU fails the running test. Exceptions are the bindings
-// that a target refuses: KernelCall.cpp lists them with the expected message. There the running
-// test is marked as skipped, with the reason, and continues with results of the CPU.
+// that a target refuses: CompiledKernels.cpp lists them with the expected message. There the
+// running test is marked as skipped, with the reason, and continues with results of the CPU.
 // TILEWRIGHT_TEST_TARGET is the target, sm_80 by default. For sm_90a the bundle also has code for
 // sm_80, as bundles of users have: for views that a tensor map cannot describe, or cannot store.
 //

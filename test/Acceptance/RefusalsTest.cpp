@@ -1,8 +1,8 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel that does not compile for a GPU fails its test there: only bindings that KernelCall.cpp
-// lists, with the message that it expects, are skipped.
+// A kernel that does not compile for a GPU fails its test there: only bindings that
+// CompiledKernels.cpp lists, with the message that it expects, are skipped.
 
 #include "test/Acceptance/KernelCall.h"
 
