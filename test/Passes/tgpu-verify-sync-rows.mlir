@@ -3,7 +3,8 @@
 //
 // RUN: tilewright-opt %s --tgpu-plan-shared-memory --tgpu-verify-sync -split-input-file -verify-diagnostics
 //
-// A barrier of each warpgroup orders accesses of the rows that belong to the warpgroup, and nothing else.
+// A barrier of each warpgroup orders accesses of the rows that belong to the warpgroup, and nothing else. So does the end
+// of a warpgroup's product, for operand a.
 
 // Tiles are stored one after the other, each warpgroup its own rows.
 !view = !tile.view<[?, 64], bf16>
@@ -201,4 +202,54 @@ tgpu.kernel @other_rows target "sm_90a" warps 8 (%x: !view, %zero: bf16) grid(%i
       // expected-error @+1 {{overwrites}}
       tgpu.write %sum, %whole : !acc, !tgpu.shared<128x64xbf16, none>
     }
+}
+
+// -----
+
+// Valid: a warpgroup overwrites the rows of operand a that its own product has read.
+!x = !tgpu.shared<128x64xbf16, b128>
+!rows = tensor<128x64xbf16, #tgpu.wgmma<2>>
+!s = tensor<128x128xf32, #tgpu.wgmma<2>>
+tgpu.kernel @own_operand target "sm_90a" warps 8 (%zero: bf16) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c3 = arith.constant 3 : i32
+  %a = tgpu.alloc : !x
+  %b = tgpu.alloc : !x
+  %tile = tile.full %zero : !rows
+  tgpu.write %tile, %b : !rows, !x
+  scf.for %n = %c0 to %c3 step %c1 : i32 {
+    tgpu.write %tile, %a : !rows, !x
+    tgpu.fence_async
+    tgpu.sync
+    %pending = tgpu.wgmma %a, %b transpose_b : !x, !x -> !s
+    tgpu.wgmma_commit
+    %s = tgpu.wgmma_wait pending 0, %pending : !s
+  }
+}
+
+// -----
+
+// In another layout, a warp writes rows of both warpgroups, of which one may still multiply.
+!x = !tgpu.shared<128x64xbf16, b128>
+!rows = tensor<128x64xbf16, #tgpu.blocked<8, lanes 8, warps 8, 1>>
+!s = tensor<128x128xf32, #tgpu.wgmma<2>>
+tgpu.kernel @mixed_operand target "sm_90a" warps 8 (%zero: bf16) grid(%i = 1) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c3 = arith.constant 3 : i32
+  %a = tgpu.alloc : !x
+  %b = tgpu.alloc : !x
+  %tile = tile.full %zero : !rows
+  tgpu.write %tile, %b : !rows, !x
+  scf.for %n = %c0 to %c3 step %c1 : i32 {
+    // expected-error @+1 {{overwrites a buffer that other warps may still read; a barrier must come between}}
+    tgpu.write %tile, %a : !rows, !x
+    tgpu.fence_async
+    tgpu.sync
+    // expected-note @+1 {{read here}}
+    %pending = tgpu.wgmma %a, %b transpose_b : !x, !x -> !s
+    tgpu.wgmma_commit
+    %s = tgpu.wgmma_wait pending 0, %pending : !s
+  }
 }

@@ -88,6 +88,17 @@ bool Player::isBehind(const Access &access, int who, bool byFirst, Operation *op
   return (access.byFirst ? known.first : known.all) >= access.time;
 }
 
+/// Whether each warpgroup writes the rows that its products read as operand a.
+static bool writesRowsOfOperandA(WriteSharedOp write, int64_t warps) {
+  if (write.getTranspose())
+    return false;
+  Attribute layout = cast<RankedTensorType>(write.getValue().getType()).getEncoding();
+  if (auto operand = dyn_cast<OperandAttr>(layout))
+    layout = operand.getParent();
+  auto rows = dyn_cast<WgmmaAttr>(layout);
+  return rows && rows.getWarpgroups() * Target::warpsOfGroup == warps;
+}
+
 /// Whether both accesses are made by the same thread for each element.
 bool Player::isSameThread(const Access &access, int who, Operation *op) const {
   if (access.who != who || access.byFirst || access.isPending || access.copy >= 0)
@@ -95,10 +106,10 @@ bool Player::isSameThread(const Access &access, int who, Operation *op) const {
   int64_t warps = trace.participants[who].warps;
   if (auto product = dyn_cast<WgmmaOp>(access.op)) {
     // Each warpgroup has read all of b, but only its own rows of a.
-    if (!isa<WriteSharedOp>(op))
-      return false;
-    return warps <= 4 || (access.isOperandA && !product.getTransposeA() &&
-                          !cast<WriteSharedOp>(op).getTranspose());
+    auto write = dyn_cast<WriteSharedOp>(op);
+    return write &&
+           (warps <= Target::warpsOfGroup ||
+            (access.isOperandA && !product.getTransposeA() && writesRowsOfOperandA(write, warps)));
   }
   if (warps == 1)
     return true;
