@@ -1365,6 +1365,9 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
     warps of both have used it. A kernel that adds to memory, votes, or writes to shared memory cannot have two such
     roles.
 
+    Barriers for what threads write to shared memory become barriers of the role. A loop that writes nothing there has
+    none: its copies have their own, and what was written before it has been published.
+
     With `scratch_stages` = 2, buffers that each iteration writes for its own products alternate between two copies, and
     the barrier at the start of an iteration is removed.
 

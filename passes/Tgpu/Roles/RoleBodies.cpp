@@ -107,7 +107,7 @@ void RoleWriter::writeForReduce(Operation &op) {
   uses[number] = arith::AddIOp::create(b, uses[number], i32(1));
 }
 
-bool RoleWriter::isHeadOfRound(SyncOp sync) {
+bool RoleWriter::isUnneeded(SyncOp sync) {
   auto loop = sync->getParentOfType<scf::ForOp>();
   auto isScratch = [&](WriteSharedOp write) {
     return llvm::any_of(scratch, [&](const Scratch &each) {
@@ -124,7 +124,8 @@ bool RoleWriter::isHeadOfRound(SyncOp sync) {
     });
   if (writesElse)
     return false;
-  // Without writes there is nothing to publish: slots are released by barriers of their own.
+  // Without writes there is nothing to publish or to protect: slots have barriers of their own, and
+  // writes before the loop are published before it.
   if (!writes)
     return loop != nullptr;
   // A barrier after a write of the iteration publishes that write.
@@ -257,7 +258,7 @@ void RoleWriter::writeForCompute(Operation &op) {
   if (isa<AllocOp>(op)) // allocations are outside of roles and exist already
     return;
   if (auto sync = dyn_cast<SyncOp>(op)) {
-    if (barrier && !isHeadOfRound(sync) && !followsSync(b))
+    if (barrier && !isUnneeded(sync) && !followsSync(b))
       SyncOp::create(b, barrier);
     return;
   }

@@ -176,8 +176,10 @@ private:
   bool keeps(mlir::Value result); ///< whether it needs this result of a loop or branch
   const RolePart *getPart();      ///< of the present role; null if it needs all operations
   size_t getChannel(AtomicAddOp add);
-  /// Whether a barrier only orders an iteration's writes after the reads of the previous iteration.
-  bool isHeadOfRound(SyncOp sync);
+  /// Whether roles need no barrier in place of this one: its loop writes nothing to shared memory,
+  /// or it only orders an iteration's writes after the reads of the previous iteration, whose
+  /// buffer is another one.
+  bool isUnneeded(SyncOp sync);
 
   //===--- RoleHandover.cpp: two roles that compute --------------------------===//
 
