@@ -231,13 +231,16 @@ LogicalResult WgmmaOp::verify() {
              (user->getBlock() == (*this)->getBlock() && user->isBeforeInBlock(*this));
     };
     Operation *made = getAcc() ? getAcc().getDefiningOp() : nullptr;
-    if (!made || made->getBlock() != (*this)->getBlock() || getAcc().getType() != result ||
-        !llvm::all_of(getAcc().getUsers(), isBefore))
-      return emitOpError("'overwriting' must be followed by a finished tile of this block without "
-                         "uses after the product, but got ")
-             << (!getAcc() ? "none"
-                 : made    ? made->getName().getStringRef()
-                           : "a block argument");
+    bool isOfBlock = made && made->getBlock() == (*this)->getBlock();
+    bool isPending = getAcc() && getAcc().getType() != result;
+    if (!isOfBlock || isPending || !llvm::all_of(getAcc().getUsers(), isBefore))
+      return emitOpError(
+                 "'overwriting' must be followed by a finished tile, computed in this block, "
+                 "without uses after the product or in other blocks, but got ")
+             << (!getAcc()    ? "none"
+                 : !isOfBlock ? "one that is not computed in it"
+                 : isPending  ? "a pending one"
+                              : "one with such a use");
   }
   if (std::optional<uint64_t> columns = getColumns()) {
     int64_t first = static_cast<int64_t>(*columns), last = first + result.getDimSize(1);

@@ -263,7 +263,8 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [MemoryEffects<Tgpu_ReadsShared>]> {
     - elements other than f16, bf16, e4m3, e5m2 and f32 (as tf32)
     - an operand of 8 or 32 bits that is not stored along k: a transposed, b not transposed
     - an accumulator that is neither the result's tile nor pending on it, or of other elements than f32
-    - `overwriting` without a tile, or a tile that is pending, is from another block, or has uses after the product
+    - `overwriting` without a tile, or a tile that is pending, is not computed in the same block, or has uses after the
+      product or in other blocks
     - a target other than sm_90a
     - a layout for other than the warps that execute it
   }];
