@@ -541,9 +541,10 @@ void RolePlanner::planOrder() {
   // same blocks that process such tiles.
   bool skipsRounds = llvm::any_of(
       loops, [](scf::ForOp loop) { return loop.getLowerBound().getDefiningOp<FirstRoundOp>(); });
-  // Where products are terms of a sum, no warpgroup skips iterations, and a tile at the end of the
-  // rows takes longer, since its blocks are all masked. On one H200, 8-bit forwards without a mask:
-  // D 128 1.01 at 8192 rows, 1.17 to 1.30 below, D 64 1.01 to 1.05, D 256 1.03 to 1.08.
+  // Where products are terms of a sum, no warpgroup skips iterations. A tile at the end of the rows
+  // takes longer if masks keep rows, since its blocks are all masked. On one H200, such 8-bit
+  // forwards without a mask: D 128 1.01 at 8192 rows, 1.17 to 1.30 below, D 64 1.01 to 1.05, D 256
+  // 1.03 to 1.08.
   bool addsTerms =
       llvm::any_of(loops, [&](scf::ForOp loop) { return getTermsOf(loop) != Terms::None; });
   values.dynamic =
