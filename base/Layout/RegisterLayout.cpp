@@ -117,11 +117,14 @@ Status checkWarps(int64_t warpsM, int64_t warpsN = 1) {
                          number(warpsN));
 }
 
-Status checkOperandBits(int bits) {
-  if (bits == 8 || bits == 16 || bits == 32)
-    return Status::success();
-  return Status::failure("elements of a matrix operand must have 8, 16 or 32 bits, but got " +
-                         number(bits));
+/// Of an operand of mma.sync with k elements in a row of a, or a column of b.
+Status checkOperand(int64_t k, int bits, int warpsM, int warpsN) {
+  if (bits != 8 && bits != 16 && bits != 32)
+    return Status::failure("elements of a matrix operand must have 8, 16 or 32 bits, but got " +
+                           number(bits));
+  if (Status status = checkWarps(warpsM, warpsN); !status)
+    return status;
+  return checkMultiple("k", k, 8 * (32 / bits), "that of the instruction");
 }
 
 /// The lanes of an 8x8 matrix: 4 along `packed`, a 32-bit word of `each` elements apart, 8 across.
@@ -166,15 +169,11 @@ Result<RegisterLayout> RegisterLayout::mmaAccumulator(int64_t rows, int64_t cols
 
 Result<RegisterLayout> RegisterLayout::mmaOperandA(int64_t rows, int64_t k, int warpsM, int warpsN,
                                                    int elementBits) {
-  if (Status status = checkOperandBits(elementBits); !status)
+  if (Status status = checkOperand(k, elementBits, warpsM, warpsN); !status)
     return status;
-  if (Status status = checkWarps(warpsM, warpsN); !status)
-    return status;
-  int64_t each = 32 / elementBits;
   if (Status status = checkMultiple("rows", rows, 16 * warpsM, "16 for each warp"); !status)
     return status;
-  if (Status status = checkMultiple("k", k, 8 * each, "that of the instruction"); !status)
-    return status;
+  int64_t each = 32 / elementBits;
   return RegisterLayout({rows, k}, {{warpsM, 0, 16}, {warpsN, kReplica, 0}}, matrixLanes(1, each),
                         {{each, 1, 1},
                          {2, 0, 8},
@@ -185,15 +184,11 @@ Result<RegisterLayout> RegisterLayout::mmaOperandA(int64_t rows, int64_t k, int 
 
 Result<RegisterLayout> RegisterLayout::mmaOperandB(int64_t k, int64_t cols, int warpsM, int warpsN,
                                                    int elementBits) {
-  if (Status status = checkOperandBits(elementBits); !status)
-    return status;
-  if (Status status = checkWarps(warpsM, warpsN); !status)
-    return status;
-  int64_t each = 32 / elementBits;
-  if (Status status = checkMultiple("k", k, 8 * each, "that of the instruction"); !status)
+  if (Status status = checkOperand(k, elementBits, warpsM, warpsN); !status)
     return status;
   if (Status status = checkMultiple("columns", cols, 8 * warpsN, "8 for each warp"); !status)
     return status;
+  int64_t each = 32 / elementBits;
   return RegisterLayout({k, cols}, {{warpsM, kReplica, 0}, {warpsN, 1, 8}}, matrixLanes(0, each),
                         {{each, 0, 1},
                          {2, 0, 4 * each},
