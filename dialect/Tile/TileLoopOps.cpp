@@ -95,12 +95,8 @@ static ParseResult parseCondition(OpAsmParser &parser, OperationState &result, S
   if (failed(parser.parseOptionalKeyword(keyword)))
     return success();
   ExprAttr condition;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parseWhenClause(parser, condition))
+  if (parseFlagClause(parser, condition, keyword))
     return failure();
-  if (!condition)
-    return parser.emitError(loc, "expected 'when (FLAG)' after '")
-           << keyword << "', but got " << getToken(loc);
   result.addAttribute(name, condition);
   return success();
 }

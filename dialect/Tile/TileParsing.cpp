@@ -170,6 +170,16 @@ void printWhenClause(OpAsmPrinter &printer, Operation *, ExprAttr condition) {
   printer << ')';
 }
 
+ParseResult parseFlagClause(OpAsmParser &parser, ExprAttr &flag, StringRef keyword) {
+  SMLoc loc = parser.getCurrentLocation();
+  if (parseWhenClause(parser, flag))
+    return failure();
+  if (!flag)
+    return parser.emitError(loc, "expected 'when (FLAG)' after '")
+           << keyword << "', but got " << getToken(loc);
+  return success();
+}
+
 ParseResult parseInt(OpAsmParser &parser, IntegerAttr &value) {
   int64_t integer;
   if (parser.parseInteger(integer))

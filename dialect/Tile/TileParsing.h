@@ -116,6 +116,9 @@ void printArgumentTypes(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::
 /// `when (expr)`
 mlir::ParseResult parseWhenClause(mlir::OpAsmParser &parser, ExprAttr &condition);
 void printWhenClause(mlir::OpAsmPrinter &printer, mlir::Operation *op, ExprAttr condition);
+/// `when (flag)`, which must follow a keyword.
+mlir::ParseResult parseFlagClause(mlir::OpAsmParser &parser, ExprAttr &flag,
+                                  mlir::StringRef keyword);
 
 /// `number (when (expr))? (: type)?`: without the type, it is that of the view.
 /// `fill 0 : !tile.view<...>`, or the type alone.

@@ -17,17 +17,6 @@ using namespace tilewright::tile;
 // Assembly format
 //===----------------------------------------------------------------------===//
 
-/// KEYWORD when (FLAG), after its keyword
-static ParseResult parseFlag(OpAsmParser &parser, ExprAttr &condition, StringRef keyword) {
-  SMLoc loc = parser.getCurrentLocation();
-  if (parseWhenClause(parser, condition))
-    return failure();
-  if (!condition)
-    return parser.emitError(loc, "expected 'when (FLAG)' after '")
-           << keyword << "', but got " << getToken(loc);
-  return success();
-}
-
 /// KEYWORD (EXPR)
 static ParseResult parseNumber(OpAsmParser &parser, ExprAttr &number, StringRef keyword) {
   return failure(parser.parseKeyword(keyword) || parser.parseLParen() ||
@@ -51,11 +40,11 @@ ParseResult tilewright::tile::parseOrderClauses(OpAsmParser &parser, StringAttr 
         {"staggered", &staggered},
         {"banded", &banded}})
     if (succeeded(parser.parseOptionalKeyword(keyword)) &&
-        failed(parseFlag(parser, *condition, keyword)))
+        failed(parseFlagClause(parser, *condition, keyword)))
       return failure();
   if (failed(parser.parseOptionalKeyword("packed")))
     return success();
-  return failure(parseFlag(parser, packed, "packed") || parseNumber(parser, rows, "rows") ||
+  return failure(parseFlagClause(parser, packed, "packed") || parseNumber(parser, rows, "rows") ||
                  parseNumber(parser, sequences, "sequences"));
 }
 
