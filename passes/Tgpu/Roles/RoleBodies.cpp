@@ -8,6 +8,7 @@
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -231,11 +232,11 @@ Value RoleWriter::getSlot(size_t channel, size_t copy) {
   return type ? SlotOp::create(b, type.getSlot(), ring, uses[channel]).getResult() : ring;
 }
 
-/// Whether it writes what products of the whole tile read. Other warps may still be in a product of
-/// the previous tile.
+/// Whether it writes what products of the whole tile read, in a branch or not. Other warps may
+/// still be in a product of the previous tile.
 static bool isOperandOfTile(Operation &op) {
   auto write = dyn_cast<WriteSharedOp>(op);
-  return write && isa<KernelOp>(op.getParentOp()) &&
+  return write && !op.getParentOfType<LoopLikeOpInterface>() &&
          llvm::any_of(write.getBuffer().getUsers(), llvm::IsaPred<WgmmaOp>);
 }
 
