@@ -16,7 +16,7 @@ from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from tilewright import __main__, bench, cache, doctor, places, reports, runtime  # noqa: E402
+from tilewright import __main__, bench, cache, doctor, places, reports, runtime, timing  # noqa: E402
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 H200 = doctor.Gpu("NVIDIA H200", 9, 0)
@@ -379,6 +379,45 @@ Speed of tilewright over that of the peer, decode
                 which = "dQ" if case.direction == "backward" else "O"
                 self.assertEqual(absent["tilewright"], f"ValueError: {which} is wrong: relative error 0.1")
                 self.assertEqual(found, {})
+
+
+class GraphsTest(unittest.TestCase):
+    """timing.time_graphs, with a clock that each replay advances."""
+
+    def setUp(self):
+        self.clock, self.replayed, case = 0.0, [], self
+
+        class Event:
+            def record(self):
+                self.at = case.clock
+
+            def synchronize(self):
+                pass
+
+            def elapsed_time(self, end):
+                return end.at - self.at
+
+        class Graph:
+            def __init__(self, name, milliseconds):
+                self.name, self.milliseconds = name, milliseconds
+
+            def replay(self):
+                case.replayed.append(self.name)
+                case.clock += self.milliseconds(case.replayed.count(self.name))
+
+        self.torch = mock.Mock()
+        self.torch.cuda.Event = lambda enable_timing: Event()
+        self.graph = Graph
+
+    def test_rounds_begin_with_another_side_each(self):
+        graphs = {"a": self.graph("a", lambda _: 1.0), "b": self.graph("b", lambda count: float(count))}
+        found = timing.time_graphs(self.torch, graphs, 10, 3)
+        self.assertEqual("".join(self.replayed), "ab" "ba" "ab" "ba")
+        self.assertEqual(found["a"], {"us": 100.0, "iqr": 0.0})
+        self.assertEqual(found["b"], {"us": 300.0, "iqr": 200.0})  # of 2, 3 and 4 ms
+
+    def test_one_round(self):
+        self.assertEqual(timing.time_graphs(self.torch, {"a": self.graph("a", lambda _: 2.0)}, 1, 1), {"a": {"us": 2000.0, "iqr": 0.0}})
 
 
 class MainTest(unittest.TestCase):
