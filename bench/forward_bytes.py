@@ -8,7 +8,7 @@
 
 32,768 tokens, heads for 2,048 columns. Each side is checked against f64, for 256 rows of one head; P in 8 bits is
 most of its error. Sides take turns, graphs of ten calls. The GPU is at its limit of power in the longer cases, and its
-clock follows what ran before, so with --alone each side is also timed for that many seconds behind as many of itself.
+clock follows what ran before, so with --alone each side is also timed for that many seconds after it ran alone as long.
 
 Peers: fa3, FlashAttention-3 of 8 bits, if the module flash_attn_interface, from its folder `hopper`, can be imported.
 """
@@ -67,11 +67,11 @@ def fa3_call(torch, values, causal):
     return call
 
 
-def speeds_alone(torch, graphs, repeats, seconds, times):
-    """Microseconds of a call of each side where nothing else runs for `seconds` before, and as long."""
+def times_alone(torch, graphs, repeats, seconds, times):
+    """Microseconds of a call of each side, timed for `seconds` after it ran alone as long. `times` has about as many."""
     found = {}
     for name, graph in graphs.items():
-        replays = max(1, int(seconds * 1e6 / (times[name]["us"] * repeats)))
+        replays = max(1, int(seconds * 1e6 / (times[name] * repeats)))
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for event in (begin, end):
             for _ in range(replays):
@@ -86,12 +86,11 @@ def measure(torch, library, options, dim, seq, causal):
     heads, batch = COLUMNS // dim, max(TOKENS // seq, 1)
     graphs, kept, errors, calls = {}, [], {}, 10
 
-    def add(side, launch, result, want):
-        launch()
-        errors[side] = ((result()[0, 0, -ROWS:].double() - want).norm() / want.norm()).item()
+    def add(side, call):
+        errors[side] = ((call()[0, 0, -ROWS:].double() - want).norm() / want.norm()).item()
         if not errors[side] <= ERRORS.get(side, ERRORS["e4m3"]):
             sys.exit(f"{side}, D {dim}, S {seq}: relative error {errors[side]:.4f}")
-        graphs[side] = graph_of(torch, [launch] * calls)
+        graphs[side] = graph_of(torch, [call] * calls)
 
     for kind in TYPES:
         params = params_of(kind, dim, causal)
@@ -107,22 +106,25 @@ def measure(torch, library, options, dim, seq, causal):
                            lambda: torch.cuda.current_stream().cuda_stream)
         kept.append((plan, values, launch))
         want = expected(torch, values, causal)
-        add(kind, launch, lambda values=values: values["o"], want)
+
+        def ours(launch=launch, o=values["o"]):
+            launch()
+            return o
+
+        add(kind, ours)
         peer = fa3_call(torch, values, causal) if kind == "e4m3" else None
         if peer:
-            add("fa3", peer, peer, want)
+            add("fa3", peer)
     flops = 4 * batch * heads * seq * seq * dim / (2 if causal else 1)
-    times = time_graphs(torch, graphs, calls, options.rounds)
-    alone = speeds_alone(torch, graphs, calls, options.alone, times) if options.alone else {}
 
-    def text(name, us, others):
-        ratios = "".join(f", of {other} {others[other] / us:.3f}" for other in others if other != name and name == "e4m3")
-        return f" {name} {flops / us / 1e6:7.1f}{ratios}"
+    def text(times):
+        speeds = [f" {side} {flops / us / 1e6:.1f}" for side, us in times.items()]
+        return ",".join(speeds + [f" e4m3 of {side} {us / times['e4m3']:.3f}" for side, us in times.items() if side != "e4m3"])
 
-    print(f"D {dim:<4} S {seq:<6} {'causal' if causal else 'full':7}"
-          + ";".join(text(name, row["us"], {other: found["us"] for other, found in times.items()}) for name, row in times.items())
-          + ("; alone" + ";".join(text(name, us, alone) for name, us in alone.items()) if alone else "")
-          + "; errors " + ", ".join(f"{error:.2e}" for error in errors.values()), flush=True)
+    times = {side: row["us"] for side, row in time_graphs(torch, graphs, calls, options.rounds).items()}
+    alone = "; alone" + text(times_alone(torch, graphs, calls, options.alone, times)) if options.alone else ""
+    print(f"D {dim:<4} S {seq:<6} {'causal' if causal else 'full':7}{text(times)}{alone}; errors"
+          + ",".join(f" {side} {error:.2e}" for side, error in errors.items()), flush=True)
 
 
 def main():

@@ -1932,8 +1932,8 @@ def TgpuSplitTerms : Pass<"tgpu-split-terms", "::mlir::ModuleOp"> {
     The matrix unit keeps few digits of a sum of 8-bit operands, so each product of a loop is a term of its own, which
     threads add to a sum, and which is multiplied while they wait. The pass computes it by 64 columns, of which the
     last part may have fewer: the next product is under way while a part is added. It takes the registers of the part
-    before (`overwriting`), so that no more than two parts have some. The pass applies if the wait follows the product
-    directly; a product with other work before its wait overlaps with that.
+    that was added last (`overwriting`), so that two parts at most have registers. The pass applies if the wait follows
+    the product directly; a product with other work before its wait overlaps with that.
 
     Before:
     ```mlir

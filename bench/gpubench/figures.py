@@ -248,9 +248,10 @@ def summary_text(figures, rows):
         "sequences of S = 1,024 to 16,384 rows, full and causal). Packed sequences of D 128 are "
         f"{mean('packed', direction='forward')} and {mean('packed', direction='backward')} as fast as FlashAttention-4. Decoding, "
         f"of B sequences with S keys each, is {mean('decode', PAGES, peer='cudnn')} as fast as cuDNN although keys are in pages, and "
-        f"{mean('decode', ONE_PIECE, peer='cudnn')} where they are in one piece, as cuDNN's. Chunks of a "
-        f"prompt over pages are {mean('decode', PAGES, peer='fa4', unit='TFLOP/s')} as fast as FlashAttention-4. Measured "
-        f"{figures.begun:%Y-%m-%d}; [all figures](docs/performance.md#results), and the command that measures them.", COLUMNS, break_long_words=False, break_on_hyphens=False)
+        f"{mean('decode', ONE_PIECE, peer='cudnn')} where they are in one piece, as cuDNN's. Chunked "
+        f"prefill over pages is {mean('decode', PAGES, peer='fa4', unit='TFLOP/s')} as fast as FlashAttention-4. Measured "
+        f"{figures.begun:%Y-%m-%d}; [all figures](docs/performance.md#results), and the command that measures them.",
+        COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def fill(document, figures, rows):

@@ -85,7 +85,7 @@ static void keepOperandsBefore(KernelEmitter &e, Operation *branch) {
     return;
   for (Value value : loop.getBody()->getTerminator()->getOperands())
     if (sinceWait.contains(value.getDefiningOp()) && KernelEmitter::isPacked(value.getType()))
-      e.set(value, e.b.tiedAsm("", "~{memory}", e.get(value), {}));
+      e.keepHere(value);
 }
 
 static LogicalResult emitElementwise(KernelEmitter &e, Operation *op) {

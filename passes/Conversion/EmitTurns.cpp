@@ -179,7 +179,7 @@ static void endBlock(KernelEmitter &e, Operation *op) {
                       return user->getBlock() == op->getBlock() && op->isBeforeInBlock(user);
                     });
       if (isKept)
-        e.set(value, b.tiedAsm("", "~{memory}", e.get(value), {}));
+        e.keepHere(value);
     }
   for (auto slot : op->getBlock()->getOps<SlotOp>()) {
     if (!slot->isBeforeInBlock(op))

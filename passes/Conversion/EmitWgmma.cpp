@@ -54,13 +54,12 @@ static Value getVaryingZero(KernelEmitter &e, WgmmaOp op, Value operand) {
   return {};
 }
 
-/// Keeps what is computed of a tile before the product that takes its registers, by empty inline
-/// assembly. LLVM would sink it behind the product, and the tile would have to be copied.
+/// Keeps what is computed of a tile before the product that takes its registers. LLVM would sink it
+/// behind the product, and the tile would have to be copied.
 static void keepUsersBefore(KernelEmitter &e, WgmmaOp op) {
   for (Operation *user : op.getAcc().getUsers())
-    for (Value result : user->getResults())
-      if (user != op)
-        e.set(result, e.b.tiedAsm("", "~{memory}", e.get(result), {}));
+    if (user != op)
+      llvm::for_each(user->getResults(), [&](Value result) { e.keepHere(result); });
 }
 
 static LogicalResult emitWgmma(KernelEmitter &e, WgmmaOp op) {

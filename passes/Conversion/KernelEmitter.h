@@ -64,6 +64,8 @@ public:
   const Values &get(mlir::Value value) { return values[value]; }
   mlir::Value getScalar(mlir::Value value) { return get(value).front(); }
   void set(mlir::Value value, Values list) { values[value] = std::move(list); }
+  /// Passes a value through empty inline assembly, behind which LLVM does not move its computation.
+  void keepHere(mlir::Value value) { set(value, b.tiedAsm("", "~{memory}", get(value), {})); }
   /// The elements of a tile: one value for each register, with words unpacked.
   Values getElements(mlir::Value value);
   /// Sets the elements of a tile; they are packed into words if it is an operand.

@@ -8,6 +8,12 @@ FLUSH_BYTES = 256 << 20  # several times the L2 of any GPU
 SPACER_CYCLES = 300_000  # about 150 microseconds, time for the host to enqueue work
 
 
+def in_turn(names, number):
+    """The names in the order of a round: each round starts with a different one, since the clock of a GPU follows what ran before."""
+    shift = number % max(len(names), 1)
+    return names[shift:] + names[:shift]
+
+
 def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
     """Milliseconds of each call in every round, {name: [ms]}. Each round calls all sides once and starts with a
     different side. Before each call, the L2 is overwritten (flush) and the GPU is kept busy until the host has enqueued
@@ -19,9 +25,8 @@ def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
     times = {name: [] for name in names}
     begin = time.monotonic()
     for number in range(warm_up + rounds):
-        shift = number % len(names)
         events = []
-        for name in names[shift:] + names[:shift]:
+        for name in in_turn(names, number):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             if flush:
                 scratch.zero_()
@@ -54,13 +59,12 @@ def graph_of(torch, calls):
 
 
 def time_graphs(torch, graphs, calls, rounds):
-    """Replays {name: graph of `calls` calls} in turn, each round from another one on, since the clock of a GPU follows what ran
-    before. Returns {name: {"us": median of a call, "iqr": interquartile range}}. The round before the first is not counted."""
+    """Replays {name: graph of `calls` calls} in rounds that start with a different one each; the first round is not counted.
+    Returns {name: {"us": median of a call, "iqr": interquartile range}}."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    times, names = {name: [] for name in graphs}, list(graphs)
+    times = {name: [] for name in graphs}
     for number in range(rounds + 1):
-        first = number % max(len(names), 1)
-        for name in names[first:] + names[:first]:
+        for name in in_turn(list(graphs), number):
             begin.record()
             graphs[name].replay()
             end.record()

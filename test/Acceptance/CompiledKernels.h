@@ -35,9 +35,9 @@ struct Binding {
   }
 };
 
-/// Whether the target is known to refuse the binding with such an error. The test is then skipped,
+/// Whether targets are known to refuse the binding with such an error. The test is then skipped,
 /// and continues on the CPU. Whatever else does not compile fails its test.
-bool isExpectedRefusal(const Binding &binding, const std::string &target, llvm::StringRef errors);
+bool isExpectedRefusal(const Binding &binding, llvm::StringRef errors);
 
 /// All kernels compiled so far.
 class CompiledKernels {

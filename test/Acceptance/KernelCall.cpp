@@ -69,7 +69,7 @@ std::optional<bool> runSimulated(const Binding &binding,
     mlir::Operation *entry = kernels.map(binding, target);
     if (!entry) {
       std::string message = kernels.takeErrors();
-      if (!isExpectedRefusal(binding, target, message)) {
+      if (!isExpectedRefusal(binding, message)) {
         ADD_FAILURE() << binding.text() << " does not compile for " << target << ": " << message;
         return false;
       }

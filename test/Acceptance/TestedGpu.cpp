@@ -69,7 +69,7 @@ const TestedGpu::Compiled &TestedGpu::compile(const Binding &binding) {
       continue;
     entry = isGolden ? kernels.load(binding.golden) : kernels.compile(binding, each);
     if (!entry) {
-      refuse(binding, each, "its tile IR does not compile: " + kernels.takeErrors(), compiled);
+      refuse(binding, "its tile IR does not compile: " + kernels.takeErrors(), compiled);
       return compiled;
     }
     GpuOptions gpu;
@@ -95,7 +95,7 @@ const TestedGpu::Compiled &TestedGpu::compile(const Binding &binding) {
     std::string message = llvm::toString(bundle.takeError());
     if (!errors.empty())
       message += ": " + errors.substr(0, errors.find('\n'));
-    refuse(binding, targets.front(), message, compiled);
+    refuse(binding, message, compiled);
     return compiled;
   }
   compiled.isCompiled = true;
@@ -120,9 +120,8 @@ void TestedGpu::TearDown() {
     std::printf("  rejected %d times: %s\n", count, reason.c_str());
 }
 
-void TestedGpu::refuse(const Binding &binding, const std::string &target,
-                       const std::string &message, Compiled &compiled) {
-  (isExpectedRefusal(binding, target, message) ? compiled.rejection : compiled.failure) = message;
+void TestedGpu::refuse(const Binding &binding, const std::string &message, Compiled &compiled) {
+  (isExpectedRefusal(binding, message) ? compiled.rejection : compiled.failure) = message;
 }
 
 TestedGpu *TestedGpu::open() {

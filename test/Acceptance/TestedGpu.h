@@ -44,8 +44,7 @@ public:
   void TearDown() override;
 
 private:
-  static void refuse(const Binding &binding, const std::string &target, const std::string &message,
-                     Compiled &compiled);
+  static void refuse(const Binding &binding, const std::string &message, Compiled &compiled);
   static TestedGpu *open();
 
   std::unique_ptr<GpuDevice> device;
