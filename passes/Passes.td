@@ -969,6 +969,40 @@ def TileTransposeOperands : Pass<"tile-transpose-operands", "::mlir::ModuleOp"> 
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tilewright::tile::TileDialect"];
 }
 
+def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
+  let summary = "let launches of a program start before the previous one has ended";
+  let description = [{
+    Marks the kernels of a program that other launches follow `tgpu.allows_launch`, and those that follow others
+    `tgpu.awaits_launch`, for targets with programmatic dependent launches (compute capability 9.0 and later). The
+    runtime starts such a launch early if its blocks and those of the previous launch all have a multiprocessor of their
+    own. Of attention_decode with few sequences, the merge of parts then starts while parts are attended, which hides
+    the time between two launches.
+
+    Before:
+    ```mlir
+    tile.program @p (%x: !tile.view<[?], f32>) {
+      tile.launch @first(%x) : !tile.view<[?], f32>
+      tile.launch @second(%x) : !tile.view<[?], f32>
+    }
+    tile.kernel @first (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) { ... }
+    tile.kernel @second (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) { ... }
+    ```
+    After:
+    ```mlir
+    tile.kernel @first (...) grid(...) attributes {tgpu.allows_launch} { ... }
+    tile.kernel @second (...) grid(...) attributes {tgpu.awaits_launch} { ... }
+    ```
+
+    Not its job: where a kernel waits, before its first access to memory (convert-tgpu-to-nvvm), and whether a launch
+    starts early (the runtime).
+
+    Errors: none
+  }];
+  let options = [
+    Option<"target", "target", "std::string", /*default=*/"\"cpu\"", "cpu, or an architecture">,
+  ];
+}
+
 def TileCopyCaptures : Pass<"tile-copy-captures", "::mlir::ModuleOp"> {
   let summary = "let loads of captured views in loops be copied by tensor maps";
   let description = [{

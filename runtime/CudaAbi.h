@@ -72,6 +72,7 @@ inline const Stream streamLegacy = reinterpret_cast<Stream>(uintptr_t(1));
 inline const Stream streamPerThread = reinterpret_cast<Stream>(uintptr_t(2));
 
 inline constexpr int launchAttributeClusterDimension = 4;
+inline constexpr int launchAttributeProgrammaticSerialization = 6;
 
 struct LaunchAttribute {
   int id;
@@ -81,6 +82,7 @@ struct LaunchAttribute {
     struct {
       unsigned x, y, z;
     } clusterDim;
+    int programmaticSerialization;
     uint64_t align;
   } value;
 };

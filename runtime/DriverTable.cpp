@@ -132,6 +132,14 @@ Result<int> DriverTable::version() const {
   return value;
 }
 
+bool DriverTable::hasDependentLaunches() const {
+  constexpr int firstVersion = 12030; // that captures the edge of such a launch
+  if (!cuLaunchKernelEx)
+    return false;
+  Result<int> known = version();
+  return known && *known >= firstVersion;
+}
+
 std::string tilewright::runtime::cudaVersionText(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }

@@ -142,6 +142,8 @@ struct DriverTable {
 
   /// CUDA version of the driver, as 1000 * major + 10 * minor.
   Result<int> version() const;
+  /// Whether a launch may start before the previous one has ended, also in a captured graph.
+  bool hasDependentLaunches() const;
 };
 
 /// "12.4" for 12040.

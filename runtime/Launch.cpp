@@ -322,8 +322,8 @@ Status ContractCheck::reject(const Argument *const *arguments, size_t numArgumen
   return Status::success();
 }
 
-PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function)
-    : spec(&spec), function(function), contract(spec.arguments),
+PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function, bool overlaps)
+    : spec(&spec), function(function), overlaps(overlaps), contract(spec.arguments),
       conditions(spec.conditions, spec.arguments) {
   for (const Expr &extent : spec.grid)
     grid.emplace_back(extent, spec.arguments);
@@ -417,8 +417,15 @@ Status tilewright::runtime::gridOf(const PreparedKernel &prepared, const ExprInp
   return Status::success();
 }
 
+bool tilewright::runtime::mayOverlap(const LastLaunch &last, const PreparedKernel &kernel,
+                                     int64_t blocks, int64_t multiprocessors) {
+  return last.kernel && last.kernel->spec->allowsLaunch && kernel.spec->awaitsLaunch &&
+         kernel.overlaps && last.blocks + blocks <= multiprocessors;
+}
+
 Status tilewright::runtime::launchKernel(const DriverTable &driver, const PreparedKernel &prepared,
-                                         const ExprInputs &inputs, cuda::Stream stream) {
+                                         const ExprInputs &inputs, cuda::Stream stream,
+                                         LastLaunch &last) {
   const KernelSpec &kernel = *prepared.spec;
   unsigned grid[3];
   bool isEmpty;
@@ -431,12 +438,22 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
   if (Status status = pack(driver, prepared, inputs.arguments, packed); !status)
     return status;
 
-  bool hasCluster = kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2] > 1;
-  cuda::Result result;
-  if (hasCluster) {
-    cuda::LaunchAttribute cluster = {};
+  cuda::LaunchAttribute attributes[2] = {};
+  unsigned numAttributes = 0;
+  if (kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2] > 1) {
+    cuda::LaunchAttribute &cluster = attributes[numAttributes++];
     cluster.id = cuda::launchAttributeClusterDimension;
     cluster.value.clusterDim = {kernel.cluster[0], kernel.cluster[1], kernel.cluster[2]};
+  }
+  int64_t blocks = int64_t(grid[0]) * grid[1] * grid[2];
+  if (mayOverlap(last, prepared, blocks, inputs.smCount)) {
+    cuda::LaunchAttribute &serialization = attributes[numAttributes++];
+    serialization.id = cuda::launchAttributeProgrammaticSerialization;
+    serialization.value.programmaticSerialization = 1;
+  }
+  last = {&prepared, blocks};
+  cuda::Result result;
+  if (numAttributes > 0) {
     cuda::LaunchConfig config = {grid[0],
                                  grid[1],
                                  grid[2],
@@ -445,8 +462,8 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
                                  kernel.block[2],
                                  kernel.sharedBytes,
                                  stream,
-                                 &cluster,
-                                 1};
+                                 attributes,
+                                 numAttributes};
     result = driver.cuLaunchKernelEx(&config, prepared.function, packed.pointers, nullptr);
   } else {
     result = driver.cuLaunchKernel(prepared.function, grid[0], grid[1], grid[2], kernel.block[0],
@@ -454,7 +471,7 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
                                    packed.pointers, nullptr);
   }
   if (result != cuda::Success)
-    return driver.check(result, hasCluster ? "cuLaunchKernelEx" : "cuLaunchKernel",
+    return driver.check(result, numAttributes > 0 ? "cuLaunchKernelEx" : "cuLaunchKernel",
                         "launch kernel '" + kernel.name + "' on a grid of " +
                             std::to_string(grid[0]) + " x " + std::to_string(grid[1]) + " x " +
                             std::to_string(grid[2]));

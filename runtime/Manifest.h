@@ -135,6 +135,9 @@ struct KernelSpec {
   /// Whether it adds floats to memory in an order that differs between runs, so that results may.
   /// Before ABI 4, a manifest does not say.
   std::optional<bool> addsInAnyOrder;
+  /// Whether it waits for the end of the previous launch before it accesses memory, so that it may
+  /// start before; and whether it lets the next launch start when all its blocks have.
+  bool awaitsLaunch = false, allowsLaunch = false;
 
   ParamLayout layout; // computed by finalize
   uint32_t threads() const { return block[0] * block[1] * block[2]; }

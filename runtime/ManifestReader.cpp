@@ -288,10 +288,16 @@ public:
     KernelSpec spec;
     spec.name = text(json, "name", "a kernel");
     std::string where = "kernel '" + spec.name + "'";
-    expectKeys(json, where,
-               {"name", "params", "arguments", "entry", "code", "grid", "block", "cluster",
-                "shared_bytes", "static_shared_bytes", "tensor_maps", "requires", "when",
-                "elements", "remarks", "timeline", "sums", "adds_in_any_order"});
+    expectKeys(json, where, {"name",          "params",
+                             "arguments",     "entry",
+                             "code",          "grid",
+                             "block",         "cluster",
+                             "shared_bytes",  "static_shared_bytes",
+                             "tensor_maps",   "requires",
+                             "when",          "elements",
+                             "remarks",       "timeline",
+                             "sums",          "adds_in_any_order",
+                             "awaits_launch", "allows_launch"});
     spec.params = params(json, where);
     spec.arguments = arguments(json, where);
     spec.entry = text(json, "entry", where);
@@ -353,6 +359,8 @@ public:
     }
     if (json.find("adds_in_any_order"))
       spec.addsInAnyOrder = optionalFlag(json, "adds_in_any_order", where);
+    spec.awaitsLaunch = optionalFlag(json, "awaits_launch", where);
+    spec.allowsLaunch = optionalFlag(json, "allows_launch", where);
     if (const Json *events = json.find("timeline"))
       spec.timeline = timeline(*events, "the timeline of " + where);
     return spec;

@@ -180,6 +180,10 @@ Json toJson(const KernelSpec &kernel) {
   }
   if (kernel.addsInAnyOrder)
     json.set("adds_in_any_order", Json::flag(*kernel.addsInAnyOrder));
+  if (kernel.awaitsLaunch)
+    json.set("awaits_launch", Json::flag(true));
+  if (kernel.allowsLaunch)
+    json.set("allows_launch", Json::flag(true));
   return json;
 }
 

@@ -214,7 +214,7 @@ Result<const PreparedKernel *> Operation::Impl::prepareKernel(PreparedDevice &de
     if (std::string reason = whyNotOn(kernel, nullptr, device.info, device.info.sharedLimit);
         !reason.empty())
       return Status::failure(Code::Unsupported, reason); // another variant may fit
-    device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, nullptr));
+    device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, nullptr, false));
     device.kernels.back()->code = &code;
     return device.kernels.back().get();
   }
@@ -224,7 +224,8 @@ Result<const PreparedKernel *> Operation::Impl::prepareKernel(PreparedDevice &de
   Result<cuda::Function> function = (*module)->prepare(kernel, device.info);
   if (!function)
     return function.status();
-  device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, *function));
+  device.kernels.push_back(std::make_unique<PreparedKernel>(
+      kernel, *function, kernel.awaitsLaunch && driver.hasDependentLaunches()));
   device.kernels.back()->code = &code;
   return device.kernels.back().get();
 }
@@ -345,13 +346,13 @@ Status Operation::Impl::checkCommonConditions(const ExprInputs &inputs) const {
 }
 
 Status Operation::Impl::launch(const PreparedKernel &kernel, const ExprInputs &inputs,
-                               cuda::Stream stream, bool checksIndices) const {
+                               cuda::Stream stream, bool checksIndices, LastLaunch &last) const {
   if (checksIndices)
     if (Status status = checkElementRules(driver, kernel.spec->elements, kernel.spec->arguments,
                                           inputs, "kernel", kernel.spec->name, stream);
         !status)
       return status;
-  return launchKernel(driver, kernel, inputs, stream);
+  return launchKernel(driver, kernel, inputs, stream, last);
 }
 
 /// Without a driver, the devices are unknown; sizes can then be computed for any that could exist.
@@ -490,10 +491,11 @@ Status Operation::Impl::launchForm(const PreparedForm &form, const ExprInputs &i
       return driver.check(result, "cuMemsetD32Async",
                           "fill workspace '" + workspaces[i].name + "' of program '" + name + "'");
   }
+  LastLaunch last;
   for (size_t i = 0; i < form.steps.size(); ++i)
     if (choices[i].kernel)
-      if (Status status =
-              launch(*choices[i].kernel, {choices[i].arguments, inputs.smCount}, stream, checks);
+      if (Status status = launch(*choices[i].kernel, {choices[i].arguments, inputs.smCount}, stream,
+                                 checks, last);
           !status)
         return status;
   return Status::success();
@@ -585,8 +587,9 @@ Status Operation::run(const Argument *const *given, size_t numArguments, uint64_
     Result<const PreparedKernel *> kernel = impl->choose(*device, inputs);
     if (!kernel)
       return kernel.status();
+    LastLaunch none;
     return impl->launch(**kernel, inputs, stream,
-                        impl->checksIndices.load(std::memory_order_relaxed));
+                        impl->checksIndices.load(std::memory_order_relaxed), none);
   }
   ChosenForm chosen;
   if (Status status = impl->chooseForm(*device, inputs, workspace, workspaceBytes, chosen); !status)

@@ -85,7 +85,7 @@ struct Operation::Impl {
   Status checkConditions(const ExprInputs &inputs) const;
   Status checkCommonConditions(const ExprInputs &inputs) const;
   Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
-                bool checksIndices) const;
+                bool checksIndices, LastLaunch &last) const;
   /// There is no kernel or program of this name, or none with these parameters.
   Status unknownName() const;
   Status missingVariant() const;

@@ -46,8 +46,9 @@ namespace tilewright::runtime {
 
 /// Changes whenever the rules above or the manifest do, unless older loaders reject the change by
 /// themselves. 2: the manifest has the rules for elements; 3: ragged tensor maps; 4: programs have
-/// forms, views say whether they are written, and tensor maps may be paged.
-inline constexpr int kernelAbiVersion = 4;
+/// forms, views say whether they are written, and tensor maps may be paged; 5: kernels may start
+/// before the previous launch has ended.
+inline constexpr int kernelAbiVersion = 5;
 /// The oldest version that is read. Its programs get one form for each target.
 inline constexpr int leastKernelAbiVersion = 3;
 

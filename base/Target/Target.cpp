@@ -59,7 +59,7 @@ const std::vector<Target> &Target::all() {
        /*operationsOfClock=*/4096,
        /*features=*/
        {Feature::Wgmma, Feature::Tma, Feature::RoleRegisters, Feature::StoreMatrix,
-        Feature::MmaOfBytes, Feature::AtomicAddOfBf16}},
+        Feature::MmaOfBytes, Feature::AtomicAddOfBf16, Feature::DependentLaunch}},
       // B200, and B300 with twice the exponentials.
       {"sm_100a",
        10,
@@ -77,7 +77,7 @@ const std::vector<Target> &Target::all() {
        /*operationsOfClock=*/2048,
        /*features=*/
        {Feature::Tma, Feature::RoleRegisters, Feature::StoreMatrix, Feature::MmaOfBytes,
-        Feature::AtomicAddOfBf16}},
+        Feature::AtomicAddOfBf16, Feature::DependentLaunch}},
       {"sm_103a",
        10,
        3,
@@ -94,7 +94,7 @@ const std::vector<Target> &Target::all() {
        /*operationsOfClock=*/2048,
        /*features=*/
        {Feature::Tma, Feature::RoleRegisters, Feature::StoreMatrix, Feature::MmaOfBytes,
-        Feature::AtomicAddOfBf16}},
+        Feature::AtomicAddOfBf16, Feature::DependentLaunch}},
       // RTX 5090, RTX PRO 6000.
       {"sm_120a",
        12,
@@ -112,7 +112,7 @@ const std::vector<Target> &Target::all() {
        /*operationsOfClock=*/1024,
        /*features=*/
        {Feature::Tma, Feature::RoleRegisters, Feature::StoreMatrix, Feature::MmaOfBytes,
-        Feature::AtomicAddOfBf16}},
+        Feature::AtomicAddOfBf16, Feature::DependentLaunch}},
   };
   return table;
 }

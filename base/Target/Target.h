@@ -19,12 +19,13 @@ namespace tilewright {
 
 /// Features that not all architectures have.
 enum class Feature : unsigned {
-  Wgmma,          ///< warpgroup products with operands in shared memory
-  Tma,            ///< tensor maps, bulk copies, barriers that count bytes, the proxy fence
-  RoleRegisters,  ///< setmaxnreg
-  StoreMatrix,    ///< stmatrix
-  MmaOfBytes,     ///< mma of 8-bit floats
-  AtomicAddOfBf16 ///< without a loop of compare and swap
+  Wgmma,           ///< warpgroup products with operands in shared memory
+  Tma,             ///< tensor maps, bulk copies, barriers that count bytes, the proxy fence
+  RoleRegisters,   ///< setmaxnreg
+  StoreMatrix,     ///< stmatrix
+  MmaOfBytes,      ///< mma of 8-bit floats
+  AtomicAddOfBf16, ///< without a loop of compare and swap
+  DependentLaunch  ///< a launch may start before the previous one has ended, and wait for its end
 };
 
 class Target {

@@ -217,6 +217,8 @@ llvm::Expected<runtime::KernelSpec> bundle::makeKernelSpec(tgpu::KernelOp kernel
   spec.sharedBytes = static_cast<uint32_t>(kernel.getSharedBytes().value_or(0));
   spec.sums = getSumTypes(kernel);
   spec.addsInAnyOrder = addsInAnyOrder(kernel);
+  spec.awaitsLaunch = tgpu::awaitsLaunchAttr.isOn(kernel);
+  spec.allowsLaunch = tgpu::allowsLaunchAttr.isOn(kernel);
   if (llvm::Error error = addTensorMaps(kernel, spec))
     return error;
   if (llvm::Error error = addConstraints(kernel.getSignature().constraints, spec))

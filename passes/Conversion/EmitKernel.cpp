@@ -7,6 +7,7 @@
 // scalar is itself; captures follow the declared ones. The grid is launched along x only, the
 // first id the fastest, so that only the product of the extents is limited.
 
+#include "passes/Conversion/DependentLaunch.h"
 #include "passes/Conversion/Exchange.h"
 #include "passes/Conversion/GlobalAccess.h"
 #include "passes/Conversion/KernelEmitter.h"
@@ -89,6 +90,7 @@ LogicalResult KernelEmitter::run() {
     timeline.close(b);
   LLVM::ReturnOp::create(b, ValueRange());
   b.threads.endOfEntry->erase();
+  overlapLaunches(kernel, func, b);
   return endExchanges(*this);
 }
 

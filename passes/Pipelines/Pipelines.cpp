@@ -103,6 +103,8 @@ void buildTilePipeline(OpPassManager &manager, const TilePipelineOptions &option
   // Last, because sums that it adds apart are no longer accumulators, which the passes before look
   // for.
   manager.addPass(createTileTransposeOperands({options.target}));
+  // After the passes that add launches.
+  manager.addPass(createTileOverlapLaunches({options.target}));
 }
 
 void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options) {

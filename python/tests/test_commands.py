@@ -412,9 +412,15 @@ class GraphsTest(unittest.TestCase):
     def test_rounds_begin_with_another_side_each(self):
         graphs = {"a": self.graph("a", lambda _: 1.0), "b": self.graph("b", lambda count: float(count))}
         found = timing.time_graphs(self.torch, graphs, 10, 3)
-        self.assertEqual("".join(self.replayed), "ab" "ba" "ab" "ba")
+        self.assertEqual("".join(self.replayed), "ab" "ba" "ba" "ab")
         self.assertEqual(found["a"], {"us": 100.0, "iqr": 0.0})
         self.assertEqual(found["b"], {"us": 300.0, "iqr": 200.0})  # of 2, 3 and 4 ms
+
+    def test_sides_follow_each_other_equally_often(self):
+        rounds = ["".join(timing.in_turn(list("abc"), number)) for number in range(6)]
+        self.assertEqual(rounds, ["abc", "cba", "bca", "acb", "cab", "bac"])
+        followed = [before + after for order in rounds for before, after in zip(order, order[1:])]
+        self.assertEqual({pair: followed.count(pair) for pair in followed}, {"ab": 2, "bc": 2, "cb": 2, "ba": 2, "ca": 2, "ac": 2})
 
     def test_one_round(self):
         self.assertEqual(timing.time_graphs(self.torch, {"a": self.graph("a", lambda _: 2.0)}, 1, 1), {"a": {"us": 2000.0, "iqr": 0.0}})

@@ -9,9 +9,11 @@ SPACER_CYCLES = 300_000  # about 150 microseconds, time for the host to enqueue 
 
 
 def in_turn(names, number):
-    """The names in the order of a round: each round starts with a different one, since the clock of a GPU follows what ran before."""
-    shift = number % max(len(names), 1)
-    return names[shift:] + names[:shift]
+    """The names in the order of a round. The clock of a GPU follows what ran before, so rounds start with different ones, and
+    every other round is in reverse: over 2 * len(names) rounds, each name follows its two neighbours equally often."""
+    shift = number // 2 % max(len(names), 1)
+    order = names[shift:] + names[:shift]
+    return order[::-1] if number % 2 else order
 
 
 def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
@@ -59,7 +61,7 @@ def graph_of(torch, calls):
 
 
 def time_graphs(torch, graphs, calls, rounds):
-    """Replays {name: graph of `calls` calls} in rounds that start with a different one each; the first round is not counted.
+    """Replays {name: graph of `calls` calls} in rounds (in_turn), of which the first is not counted.
     Returns {name: {"us": median of a call, "iqr": interquartile range}}."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     times = {name: [] for name in graphs}

@@ -10,6 +10,16 @@ func.func private @f() attributes {tgpu.transpose_few_rows}
 
 // -----
 
+// expected-error @+1 {{'tgpu.awaits_launch' must be on 'tile.kernel' or 'tgpu.kernel', but got "func.func"; correct or remove the attribute}}
+func.func private @f() attributes {tgpu.awaits_launch}
+
+// -----
+
+// expected-error @+1 {{'tgpu.allows_launch' must be on 'tile.kernel' or 'tgpu.kernel', but got "func.func"; correct or remove the attribute}}
+func.func private @f() attributes {tgpu.allows_launch}
+
+// -----
+
 // expected-error @+1 {{'tgpu.transposed_keep' must be on 'tile.for_blocks', but got "func.func"; correct or remove the attribute}}
 func.func private @f() attributes {tgpu.transposed_keep}
 
@@ -208,5 +218,5 @@ func.func @f(%n: i32) {
 
 // -----
 
-// expected-error @+1 {{'tgpu.transpose_few_row' must be 'tgpu.transpose_few_rows' or 'tgpu.transposed_keep' or 'tgpu.copied' or}}
+// expected-error @+1 {{'tgpu.transpose_few_row' must be 'tgpu.transpose_few_rows' or 'tgpu.awaits_launch' or 'tgpu.allows_launch' or 'tgpu.transposed_keep' or 'tgpu.copied' or}}
 func.func private @f() attributes {tgpu.transpose_few_row}

@@ -192,11 +192,11 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
     const char *from, *to, *message;
   };
   const Case cases[] = {
-      {R"("abi":4)", R"("abi":2)",
-       "the bundle has kernel ABI 2, but this runtime reads 3 to 4; compile it again"},
-      {R"("abi":4)", R"("abi":5)",
-       "the bundle has kernel ABI 5, but this runtime reads 3 to 4; compile it again"},
-      {R"("abi":4)", R"("abi":true)", "'abi' of the manifest must be an integer, but got 'true'"},
+      {R"("abi":5)", R"("abi":2)",
+       "the bundle has kernel ABI 2, but this runtime reads 3 to 5; compile it again"},
+      {R"("abi":5)", R"("abi":6)",
+       "the bundle has kernel ABI 6, but this runtime reads 3 to 5; compile it again"},
+      {R"("abi":5)", R"("abi":true)", "'abi' of the manifest must be an integer, but got 'true'"},
       {R"("producer")", R"("producre")",
        "the keys of the manifest must be among abi, producer, source, kernels, programs, but got "
        "'producre'"},
@@ -318,7 +318,7 @@ TEST(RuntimeBundle, RejectsWrongManifests) {
        "argument 'scale' of kernel 'scale' must be a view to be written, but got a scalar"},
       {R"({"abi")", R"(["abi")",
        "malformed JSON at offset 6: expected ',' or ']' after an item of an array, but got "
-       "':4,\"producer\":\"a tes...'"},
+       "':5,\"producer\":\"a tes...'"},
   };
   for (const Case &wrong : cases) {
     std::string text = good;
@@ -341,7 +341,7 @@ TEST(RuntimeBundle, ReadsProgramsOfAbi3) {
   const std::string good = writer.manifest.toJson().write();
   auto withLaunches = [&](const char *first, const char *second) {
     std::string text = good;
-    text.replace(text.find(R"("abi":4)"), 7, R"("abi":3)");
+    text.replace(text.find(R"("abi":5)"), 7, R"("abi":3)");
     std::string arguments = R"(,"arguments":["x","y","bias","scale","rows"]})";
     size_t begin = text.find(R"("arguments":)"), end = text.find(R"(,"entry")");
     text.replace(text.find(R"("programs":[])"), 13,

@@ -129,9 +129,22 @@ TEST_F(Compatibility, ManifestsOfAbi3SayWhatTheySaid) {
                                              "attention_forward", "softmax"}));
 }
 
+// ABI 5 adds keys that are left out where they are false.
 TEST_F(Compatibility, ManifestsOfAbi4SayWhatTheySaid) {
+  std::vector<std::string> names = loadBundles(driver, "abi4", [](const Manifest &manifest) {
+    Json json = manifest.toJson();
+    memberOf(json, "abi") = Json::integer(4);
+    return json.write();
+  });
+  EXPECT_EQ(names, (std::vector<std::string>{"attention_backward", "attention_backward_packed",
+                                             "attention_decode", "attention_forward",
+                                             "attention_forward_paged",
+                                             "differential_attention_backward", "softmax"}));
+}
+
+TEST_F(Compatibility, ManifestsOfAbi5SayWhatTheySaid) {
   std::vector<std::string> names = loadBundles(
-      driver, "abi4", [](const Manifest &manifest) { return manifest.toJson().write(); });
+      driver, "abi5", [](const Manifest &manifest) { return manifest.toJson().write(); });
   EXPECT_EQ(names, (std::vector<std::string>{"attention_backward", "attention_backward_packed",
                                              "attention_decode", "attention_forward",
                                              "attention_forward_paged",

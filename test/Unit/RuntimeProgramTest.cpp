@@ -66,6 +66,80 @@ TEST_F(Programs, CarveWorkspacesFromOneBuffer) {
   EXPECT_EQ(fake().entries, (std::vector<std::string>{"scale_bf16_64", "second"}));
 }
 
+/// Which of the launches of a run may start before the previous one has ended.
+std::vector<bool> overlapsOf(const Operation &operation, int64_t rows) {
+  fake().launches.clear();
+  Arguments arguments = scaleArguments(rows);
+  EXPECT_OK(operation.run(arguments.data(), arguments.size(), 0x40000, 1 << 24, nullptr));
+  std::vector<bool> overlaps;
+  for (const FakeLaunch &launch : fake().launches)
+    overlaps.push_back(launch.overlaps);
+  return overlaps;
+}
+
+/// programBundle, whose launches may overlap.
+BundleWriter overlappingBundle() {
+  BundleWriter writer = programBundle();
+  writer.manifest.kernels[0].allowsLaunch = true;
+  writer.manifest.kernels[1].awaitsLaunch = true;
+  return writer;
+}
+
+// A grid has a block for each 128 rows, and the device 108 multiprocessors.
+TEST_F(Programs, OverlapLaunchesThatFitTheMultiprocessors) {
+  using Flags = std::vector<bool>;
+  Operation operation = create(overlappingBundle());
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_EQ(overlapsOf(operation, 300), (Flags{false, true}));
+  EXPECT_EQ(overlapsOf(operation, 54 * 128), (Flags{false, true}));
+  EXPECT_EQ(overlapsOf(operation, 54 * 128 + 1), (Flags{false, false}));
+}
+
+TEST_F(Programs, DoNotOverlapLaunchesOfKernelsThatDoNotWait) {
+  using Flags = std::vector<bool>;
+  for (bool allows : {false, true}) {
+    BundleWriter writer = overlappingBundle();
+    writer.manifest.kernels[0].allowsLaunch = allows;
+    writer.manifest.kernels[1].awaitsLaunch = !allows;
+    Operation operation = create(writer);
+    EXPECT_OK(operation.prepare(0));
+    EXPECT_EQ(overlapsOf(operation, 300), (Flags{false, false}));
+  }
+}
+
+// The first launch of a run never overlaps with what was launched before, even by the same plan.
+TEST_F(Programs, DoNotOverlapLaunchesOfDifferentRuns) {
+  BundleWriter writer = overlappingBundle();
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    kernel.allowsLaunch = kernel.awaitsLaunch = true;
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  for (int run = 0; run < 2; ++run)
+    EXPECT_EQ(overlapsOf(operation, 300), (std::vector<bool>{false, true}));
+}
+
+TEST_F(Programs, OverlapLaunchesOfClusters) {
+  BundleWriter writer = overlappingBundle();
+  writer.manifest.kernels[1].cluster = {3, 1, 1};
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_EQ(overlapsOf(operation, 300), (std::vector<bool>{false, true}));
+  EXPECT_EQ(fake().launches[1].cluster[0], 3u);
+}
+
+// Older drivers cannot capture such a launch, or cannot launch with attributes.
+TEST_F(Programs, DoNotOverlapLaunchesOnOldDrivers) {
+  fake().driverVersion = 12020;
+  Operation operation = create(overlappingBundle());
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_EQ(overlapsOf(operation, 300), (std::vector<bool>{false, false}));
+  fake().driverVersion = 12030;
+  driver.cuLaunchKernelEx = nullptr;
+  Operation without = create(overlappingBundle());
+  EXPECT_OK(without.prepare(0));
+  EXPECT_EQ(overlapsOf(without, 300), (std::vector<bool>{false, false}));
+}
+
 /// programBundle with a form for sm_90a before that for sm_80, on a device that supports both:
 /// kernels 2 and 3, entries "mapped" and "plain".
 BundleWriter twoTargetsBundle() {

@@ -31,7 +31,8 @@ struct FakeLaunch {
   unsigned grid[3] = {}, block[3] = {}, cluster[3] = {1, 1, 1}, sharedBytes = 0;
   cuda::Stream stream = nullptr;
   cuda::Context context = nullptr;
-  std::string params; // packed as `layout` says
+  bool overlaps = false; // may start before the previous launch has ended
+  std::string params;    // packed as `layout` says
 };
 struct FakeFill {
   uint64_t address;
@@ -101,10 +102,17 @@ inline void recordLaunch(const cuda::LaunchConfig &config, cuda::Function functi
   launch.sharedBytes = config.sharedBytes;
   launch.stream = config.stream;
   launch.context = fake().contexts.back();
-  if (config.numAttributes == 1) {
-    launch.cluster[0] = config.attributes[0].value.clusterDim.x;
-    launch.cluster[1] = config.attributes[0].value.clusterDim.y;
-    launch.cluster[2] = config.attributes[0].value.clusterDim.z;
+  for (unsigned i = 0; i < config.numAttributes; ++i) {
+    const cuda::LaunchAttribute &attribute = config.attributes[i];
+    if (attribute.id == cuda::launchAttributeClusterDimension) {
+      launch.cluster[0] = attribute.value.clusterDim.x;
+      launch.cluster[1] = attribute.value.clusterDim.y;
+      launch.cluster[2] = attribute.value.clusterDim.z;
+    } else if (attribute.id == cuda::launchAttributeProgrammaticSerialization) {
+      launch.overlaps = attribute.value.programmaticSerialization == 1;
+    } else {
+      ADD_FAILURE() << "unknown launch attribute " << attribute.id;
+    }
   }
   if (const ParamLayout *layout = fake().layout;
       layout && fake().launches.size() < fake().numWithLayout) {

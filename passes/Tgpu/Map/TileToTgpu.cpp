@@ -73,6 +73,8 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
         tgpu::orientProducts(kernel, rowsOfWarp * usable);
       Attribute blocks = kernel->getAttr(blocksAttrName);
       Attribute strategy = kernel->getAttr(strategyAttrName);
+      bool awaits = tgpu::awaitsLaunchAttr.isOn(kernel);
+      bool allows = tgpu::allowsLaunchAttr.isOn(kernel);
       StringAttr name = kernel.getSymNameAttr();
       if (failed(tgpu::KernelMapper(kernel, *machine, usable).run()))
         return signalPassFailure();
@@ -81,6 +83,10 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
            {std::pair(blocksAttrName, blocks), std::pair(strategyAttrName, strategy)})
         if (value) // for reports
           mapped->setAttr(key, value);
+      if (awaits)
+        tgpu::awaitsLaunchAttr.set(mapped);
+      if (allows)
+        tgpu::allowsLaunchAttr.set(mapped);
     }
   }
 };

@@ -1,0 +1,47 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tile-overlap-launches: marks kernels that launches of a program follow or precede.
+
+#include "base/Target/Target.h"
+#include "dialect/Tgpu/Tgpu.h"
+#include "dialect/Tile/Tile.h"
+#include "passes/Passes.h"
+
+namespace tilewright {
+#define GEN_PASS_DEF_TILEOVERLAPLAUNCHES
+#include "passes/Passes.h.inc"
+} // namespace tilewright
+
+using namespace mlir;
+using namespace tilewright;
+using namespace tilewright::tile;
+
+namespace {
+
+struct TileOverlapLaunchesPass
+    : tilewright::impl::TileOverlapLaunchesBase<TileOverlapLaunchesPass> {
+  using TileOverlapLaunchesBase::TileOverlapLaunchesBase;
+
+  void runOnOperation() override {
+    const Target *chip = Target::find(target.getValue());
+    if (!chip || !chip->has(Feature::DependentLaunch))
+      return;
+    for (auto program : getOperation().getOps<ProgramOp>()) {
+      // Launches with conditions, too: whichever are executed, the first one has none before it.
+      auto launches = llvm::to_vector(program.getBody().getOps<LaunchOp>());
+      for (auto [i, launch] : llvm::enumerate(launches)) {
+        auto kernel =
+            SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
+        if (!kernel)
+          continue;
+        if (i > 0)
+          tgpu::awaitsLaunchAttr.set(kernel);
+        if (i + 1 < launches.size())
+          tgpu::allowsLaunchAttr.set(kernel);
+      }
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,55 @@
+// Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// RUN: tilewright-opt %s --tile-overlap-launches=target=sm_90a | FileCheck %s
+// RUN: tilewright-opt %s --tile-overlap-launches=target=sm_80 | FileCheck %s --check-prefix=NONE
+// RUN: tilewright-opt %s --tile-overlap-launches=target=cpu | FileCheck %s --check-prefix=NONE
+// RUN: tilewrightc %s --program=three --target=sm_90a --emit=tgpu | FileCheck %s --check-prefix=MAPPED
+// RUN: tilewrightc %s --program=three --target=sm_90a --emit=bundle -o %t.twb
+// RUN: strings %t.twb | FileCheck %s --check-prefix=BUNDLE
+
+// NONE-NOT: _launch}
+
+// The first launch follows none, the last precedes none. One with a condition may be left out: the launch after it then
+// waits for the one before it.
+// CHECK: tile.kernel @first
+// CHECK: attributes {tgpu.allows_launch}
+// CHECK: tile.kernel @middle
+// CHECK: attributes {tgpu.allows_launch, tgpu.awaits_launch}
+// CHECK: tile.kernel @last
+// CHECK: attributes {tgpu.awaits_launch}
+// CHECK: tile.kernel @alone
+// CHECK-NOT: _launch
+// MAPPED: tgpu.kernel @first
+// MAPPED: tgpu.allows_launch}
+// MAPPED: tgpu.kernel @middle
+// MAPPED: tgpu.allows_launch, tgpu.awaits_launch}
+// MAPPED: tgpu.kernel @last
+// MAPPED: attributes {shared_bytes = 0 : i64, tgpu.awaits_launch}
+// BUNDLE: "abi":5
+// BUNDLE-SAME: "name":"first"{{.*}}"allows_launch":true{{.*}}"name":"middle"{{.*}}"awaits_launch":true,"allows_launch":true
+// BUNDLE-SAME: "name":"last"{{.*}}"awaits_launch":true
+tile.kernel @first (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
+  %a = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<1xf32>
+  tile.store %a, %x[%i] : tensor<1xf32>, !tile.view<[?], f32>
+}
+tile.kernel @middle (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
+  %a = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<1xf32>
+  tile.store %a, %x[%i] : tensor<1xf32>, !tile.view<[?], f32>
+}
+tile.kernel @last (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
+  %a = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<1xf32>
+  tile.store %a, %x[%i] : tensor<1xf32>, !tile.view<[?], f32>
+}
+tile.kernel @alone (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
+  %a = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<1xf32>
+  tile.store %a, %x[%i] : tensor<1xf32>, !tile.view<[?], f32>
+}
+tile.program @three (%x: !tile.view<[?], f32>) {
+  tile.launch @first(%x) : !tile.view<[?], f32>
+  tile.launch @middle(%x) when (dim(x, 0) > 4) : !tile.view<[?], f32>
+  tile.launch @last(%x) : !tile.view<[?], f32>
+}
+tile.program @one (%x: !tile.view<[?], f32>) {
+  tile.launch @alone(%x) : !tile.view<[?], f32>
+}
