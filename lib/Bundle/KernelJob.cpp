@@ -43,6 +43,13 @@ public:
 
   bool hasEntry(const std::string &entry) const { return text.contains(".entry " + entry + "("); }
 
+  /// Whether the entry may start before the previous launch has ended. The code may be older than
+  /// the kernel, or come from elsewhere.
+  bool awaitsLaunch(llvm::StringRef entry) const {
+    llvm::StringRef body = text.split((".entry " + entry + "(").str()).second;
+    return body.split(".entry ").first.contains("griddepcontrol.wait;");
+  }
+
   uint32_t getStaticSharedBytes(llvm::StringRef entry) const {
     uint32_t bytes = 0;
     text.split((" " + entry + "_scratch[").str()).second.consumeInteger(10, bytes);
@@ -60,8 +67,10 @@ void CodeUnit::takeCode(const CodeUnit &other) {
   ptx = other.ptx;
   cubin = other.cubin;
   error = other.error;
-  for (auto [kernel, same] : llvm::zip_equal(kernels, other.kernels))
+  for (auto [kernel, same] : llvm::zip_equal(kernels, other.kernels)) {
     kernel.staticSharedBytes = same.staticSharedBytes;
+    kernel.awaitsLaunch = same.awaitsLaunch;
+  }
 }
 
 KernelJob::KernelJob(OwningOpRef<ModuleOp> module, GpuOptions gpu, std::string ptx)
@@ -125,6 +134,7 @@ llvm::Expected<std::string> KernelJob::emit(CodeUnit &unit) const {
         return llvm::createStringError("a bundle cannot be made of this PTX: it " +
                                        entry.message());
       kernel.staticSharedBytes = given.getStaticSharedBytes(kernel.entry);
+      kernel.awaitsLaunch &= given.awaitsLaunch(kernel.entry);
     }
     return ptx;
   }

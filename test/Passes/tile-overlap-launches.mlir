@@ -6,7 +6,13 @@
 // RUN: tilewright-opt %s --tile-overlap-launches=target=cpu | FileCheck %s --check-prefix=NONE
 // RUN: tilewrightc %s --program=three --target=sm_90a --emit=tgpu | FileCheck %s --check-prefix=MAPPED
 // RUN: tilewrightc %s --program=three --target=sm_90a --emit=bundle -o %t.twb
-// RUN: strings %t.twb | FileCheck %s --check-prefix=BUNDLE
+// RUN: grep -ao '"abi":.*' %t.twb | FileCheck %s --check-prefix=BUNDLE
+// RUN: tilewrightc %s --program=three --target=sm_90a --emit=ptx -o %t.ptx
+// RUN: tilewrightc %s --program=three --target=sm_90a --emit=bundle --code %t.ptx -o %t.twb
+// RUN: grep -ao '"abi":.*' %t.twb | FileCheck %s --check-prefix=BUNDLE
+// RUN: sed 's/griddepcontrol.wait;/griddepcontrol.launch_dependents;/' %t.ptx > %t.without.ptx
+// RUN: tilewrightc %s --program=three --target=sm_90a --emit=bundle --code %t.without.ptx -o %t.twb
+// RUN: grep -ao '"abi":.*' %t.twb | FileCheck %s --check-prefix=WITHOUT
 
 // NONE-NOT: _launch}
 
@@ -29,6 +35,10 @@
 // BUNDLE: "abi":5
 // BUNDLE-SAME: "name":"first"{{.*}}"allows_launch":true{{.*}}"name":"middle"{{.*}}"awaits_launch":true,"allows_launch":true
 // BUNDLE-SAME: "name":"last"{{.*}}"awaits_launch":true
+
+// Given code that does not wait for the previous launch never overlaps with it.
+// WITHOUT: "abi":5
+// WITHOUT-NOT: "awaits_launch":true
 tile.kernel @first (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
   %a = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<1xf32>
   tile.store %a, %x[%i] : tensor<1xf32>, !tile.view<[?], f32>
