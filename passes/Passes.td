@@ -1255,7 +1255,7 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
 
     - `turns`, as in `#tgpu.schedule`
     - `group`, `dynamic`, `tile_stages`, `store_buffers`, `reduce_stages`, `scratch_stages`, `compute_roles`,
-      `late_products`, `load_registers` and `compute_registers`, as in `#tgpu.role_schedule`
+      `late_products`, `load_roles`, `load_registers` and `compute_registers`, as in `#tgpu.role_schedule`
     - `lend`: whether results leave through slots that the role "load" lends, if there are no store buffers
 
     If two-slot rings do not fit, buffers read only by products whose results are used in the same iteration get one
@@ -1382,14 +1382,19 @@ def TgpuAssignRoles : Pass<"tgpu-assign-roles", "::mlir::ModuleOp"> {
 
     If tiles are taken from a counter (`dynamic`), the role "schedule", a warp of the warpgroup of the role "load",
     takes them and publishes what it has computed from a tile's number to all other roles, through a ring. It takes the
-    next tile when the role "load" signals that two iterations of copies remain, or none if the loop of the last copies
-    is inside another loop or does not count by one. If there is a role "spread", which uses that warp, the role "load"
-    takes and publishes tiles itself. Tiles that write nothing, such as those after the end of a packed sequence, are
-    not published.
+    next tile when each role that copies signals that two iterations of copies remain, or none if the loop of the last
+    copies is inside another loop or does not count by one. If there is a role "spread", which uses that warp, the role
+    "load" takes and publishes tiles itself. Tiles that write nothing, such as those after the end of a packed sequence,
+    are not published.
 
     If results have no buffers of their own, the role "load" ends each tile with one more use of each ring whose copies
     have `tgpu.lend_slot`: it acquires the slot and arrives, without a copy. The role "compute" waits for the slot
     before its first result leaves, and releases it after the last; tgpu-stage-stores stores the results through it.
+
+    With `load_roles` = 2, a second role of one warp, "load_2", makes the copies of loops that only products read whose
+    results the loops carry, such as V of attention; "load" makes the others. Both execute the same loops and branches,
+    and lend slots of their own rings. Each loop must have copies for both. There must be a role "schedule", and a warp
+    must be left: no role "gather" or "spread".
 
     With `compute_roles` = 2, a second role, "compute_2", has as many warps as "compute" and computes some of the
     results, such as the other half of the columns of an array. "compute" keeps the products that all results need, the

@@ -171,6 +171,8 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
     - `compute_roles`: with 2, two roles compute, each with as many warps as the kernel had and some of its results.
     - `late_products`: with 1, and with two scratch buffers, a product of what all warps wrote is issued in the next
       iteration, so that warpgroups need not meet in each iteration (`tgpu-plan-stages`).
+    - `load_roles`: with 2, and `dynamic`, a second role makes the copies that a loop needs only for products whose
+      results it carries.
 
     Example: `#tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 16,
     store_buffers = 2>`
@@ -183,7 +185,8 @@ def Tgpu_RoleScheduleAttr : Tgpu_Attr<"RoleSchedule", "role_schedule"> {
                         DefaultValuedParameter<"int64_t", "0">:$reduce_stages,
                         DefaultValuedParameter<"int64_t", "1">:$scratch_stages,
                         DefaultValuedParameter<"int64_t", "1">:$compute_roles,
-                        DefaultValuedParameter<"int64_t", "0">:$late_products);
+                        DefaultValuedParameter<"int64_t", "0">:$late_products,
+                        DefaultValuedParameter<"int64_t", "1">:$load_roles);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

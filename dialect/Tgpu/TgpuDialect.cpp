@@ -118,7 +118,8 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
                                        int64_t computeRegisters, int64_t group,
                                        int64_t storeBuffers, int64_t dynamic, int64_t tileStages,
                                        int64_t reduceStages, int64_t scratchStages,
-                                       int64_t computeRoles, int64_t lateProducts) {
+                                       int64_t computeRoles, int64_t lateProducts,
+                                       int64_t loadRoles) {
   constexpr int64_t fewest = Target::leastRoleRegisters, most = Target::mostRoleRegisters;
   constexpr int64_t unit = Target::roleRegisterUnit, mostBuffers = 8;
   for (int64_t registers : {loadRegisters, computeRegisters})
@@ -148,6 +149,9 @@ LogicalResult RoleScheduleAttr::verify(EmitError emitError, int64_t loadRegister
   if (lateProducts != 0 && (lateProducts != 1 || scratchStages < 2))
     return emitError() << "late_products must be 0, or 1 if scratch_stages is 2, but got "
                        << lateProducts;
+  if (loadRoles != 1 && (loadRoles != 2 || dynamic == 0))
+    return emitError() << "load_roles must be 1, or 2 if dynamic is 1, but got " << loadRoles
+                       << "; use dynamic=1 for two";
   return success();
 }
 

@@ -135,6 +135,16 @@ func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load
 
 // -----
 
+// expected-error @+1 {{load_roles must be 1, or 2 if dynamic is 1, but got 2; use dynamic=1 for two}}
+func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1, load_roles = 2>}
+
+// -----
+
+// expected-error @+1 {{load_roles must be 1, or 2 if dynamic is 1, but got 3; use dynamic=1 for two}}
+func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1, dynamic = 1, load_roles = 3>}
+
+// -----
+
 // expected-error @+1 {{scratch_stages must be 1 or 2, but got 3}}
 func.func private @f() attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, scratch_stages = 3>}
 

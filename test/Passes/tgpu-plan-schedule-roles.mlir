@@ -11,7 +11,7 @@
 // RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=color=red 2>&1 | FileCheck %s --check-prefix=KEY
 // RUN: not tilewright-opt %s --tgpu-plan-schedule='schedule=skeleton=producer_consumer' 2>&1 | FileCheck %s --check-prefix=MUST
 //
-// KEY: schedule: expected one of skeleton, stages, in_flight, keep_in_registers, copy_captures, skip_ones, turns, group, dynamic, tile_stages, store_buffers, reduce_stages, scratch_stages, compute_roles, late_products, lend, load_registers and compute_registers, but got 'color'
+// KEY: schedule: expected one of skeleton, stages, in_flight, keep_in_registers, copy_captures, skip_ones, turns, group, dynamic, tile_stages, store_buffers, reduce_stages, scratch_stages, compute_roles, late_products, load_roles, lend, load_registers and compute_registers, but got 'color'
 // MUST: 'tgpu.kernel' op cannot be split into roles: the target must be sm_90a, but got
 // PLAIN-NOT: tgpu.role_schedule
 // REGISTERS: registers of a role must be a multiple of 8 from 24 to 240, but got 100

@@ -20,7 +20,7 @@
 // FLIGHT:   error: schedule: in_flight must be a number from 0 to 7, but got '8'
 // KEEP:     error: schedule: keep_in_registers must be true or false, but got '1'
 // MISSING:  error: schedule: stages must be a number from 1 to 32, but got ''
-// KEY:      error: schedule: expected one of skeleton, stages, in_flight, keep_in_registers, copy_captures, skip_ones, turns, group, dynamic, tile_stages, store_buffers, reduce_stages, scratch_stages, compute_roles, late_products, lend, load_registers and compute_registers, but got 'stage'
+// KEY:      error: schedule: expected one of skeleton, stages, in_flight, keep_in_registers, copy_captures, skip_ones, turns, group, dynamic, tile_stages, store_buffers, reduce_stages, scratch_stages, compute_roles, late_products, load_roles, lend, load_registers and compute_registers, but got 'stage'
 
 !view = !tile.view<[?, ?], f16>
 !tile = !tgpu.shared<64x64xf16, b128>

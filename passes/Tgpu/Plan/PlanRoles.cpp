@@ -24,6 +24,7 @@
 #include "passes/Tgpu/Plan/IterationCosts.h"
 #include "passes/Tgpu/Plan/TileGroup.h"
 #include "passes/Tgpu/Roles/GridIds.h"
+#include "passes/Tgpu/Roles/LoadSplit.h"
 #include "passes/Tgpu/Roles/RoleSlice.h"
 #include "passes/Tgpu/Roles/TileOrder.h"
 
@@ -87,28 +88,6 @@ Memory getMemory(KernelOp kernel, const RoleSlice &slice) {
     if (getScratchLoop(alloc))
       memory.perScratch += getBytes(cast<SharedType>(alloc.getBuffer().getType()));
   return memory;
-}
-
-/// Which products of an iteration read a group's buffers: early ones, whose results the iteration
-/// uses, or late ones, whose results the loop only carries. The latter may overlap with the next
-/// iteration.
-struct Readers {
-  bool early = false, late = false;
-};
-
-Readers getReaders(const CopyGroup &group) {
-  Readers readers;
-  for (CopyAsyncOp copy : group.copies)
-    for (Operation *user : copy.getBuffer().getUsers()) {
-      auto product = dyn_cast<WgmmaOp>(user);
-      if (!product)
-        continue;
-      bool isCarried = llvm::all_of(product.getResult().getUsers(), [](Operation *wait) {
-        return isOnlyYielded(cast<WgmmaWaitOp>(wait));
-      });
-      (isCarried ? readers.late : readers.early) = true;
-    }
-  return readers;
 }
 
 void setSlots(const CopyGroup &group, int64_t slots) {
@@ -281,14 +260,15 @@ void setHandoverSlots(const ComputeSplit &split, int64_t slots) {
 /// The values of a RoleScheduleAttr.
 struct RoleValues {
   int64_t loadRegisters = 0, computeRegisters = 0, group = 0, storeBuffers = 0, dynamic = 0,
-          tileStages = 1, reduceStages = 0, scratchStages = 1, computeRoles = 1, lateProducts = 0;
+          tileStages = 1, reduceStages = 0, scratchStages = 1, computeRoles = 1, lateProducts = 0,
+          loadRoles = 1;
 
   /// Null, with an error at the kernel, if the attribute does not accept them.
   RoleScheduleAttr get(KernelOp kernel) const {
     return RoleScheduleAttr::getChecked([&] { return kernel.emitOpError(); }, kernel.getContext(),
                                         loadRegisters, computeRegisters, group, storeBuffers,
                                         dynamic, tileStages, reduceStages, scratchStages,
-                                        computeRoles, lateProducts);
+                                        computeRoles, lateProducts, loadRoles);
   }
 };
 
@@ -551,6 +531,7 @@ void RolePlanner::planOrder() {
       overrides.dynamic.value_or(values.group > 0 && (varies || skipsRounds || addsTerms));
   values.lateProducts = overrides.lateProducts.value_or(values.scratchStages > 1 && !slice.spread &&
                                                         gainsByLateProducts(slice, loops));
+  values.loadRoles = overrides.loadRoles.value_or(1);
 }
 
 FailureOr<bool> RolePlanner::write() {

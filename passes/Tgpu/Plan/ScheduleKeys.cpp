@@ -28,6 +28,7 @@ ArrayRef<ScheduleKey> tgpu::getScheduleKeys() {
       {"scratch_stages", &O::scratchStages, 0, most, true},
       {"compute_roles", &O::computeRoles, 0, most, true},
       {"late_products", &O::lateProducts, 0, most, true},
+      {"load_roles", &O::loadRoles, 0, most, true},
       {"lend", &O::lend, 0, most, true},
       {"load_registers", &O::loadRegisters, 0, most, true},
       {"compute_registers", &O::computeRegisters, 0, most, true},

@@ -24,7 +24,7 @@ struct ScheduleOverrides {
   std::optional<int64_t> stages, inFlight;
   /// Of kernels that are split into roles.
   std::optional<int64_t> turns, group, dynamic, tileStages, storeBuffers, reduceStages,
-      scratchStages, computeRoles, lateProducts, lend, loadRegisters, computeRegisters;
+      scratchStages, computeRoles, lateProducts, loadRoles, lend, loadRegisters, computeRegisters;
 };
 
 /// A key, and the numbers that it takes. The attributes that record a schedule check, in addition,

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // tgpu-assign-roles: splits a kernel in which all warps execute the same code into a role that
-// copies, one or two roles that compute and, where accumulators are added to memory, a role that
-// adds them.
-// Every role gets the loops, branches and scalars it needs. Each group of copies gets a ring with
+// copies, or two such roles (LoadSplit.h), one or two roles that compute and, where accumulators
+// are added to memory, a role that adds them. Every role gets the loops, branches and scalars it
+// needs. Each group of copies gets a ring with
 //
 //   full    completes when the bytes of a slot have arrived   load: expect, copies  compute: wait
 //   empty   completes when all warps have read the slot       load: acquire         compute: arrive
@@ -28,6 +28,7 @@
 
 #include "passes/Passes.h"
 #include "passes/Tgpu/Analysis/RegisterLimits.h"
+#include "passes/Tgpu/Roles/LoadSplit.h"
 #include "passes/Tgpu/Roles/RoleWriter.h"
 
 namespace tilewright {
@@ -68,6 +69,8 @@ struct TgpuAssignRolesPass : tilewright::impl::TgpuAssignRolesBase<TgpuAssignRol
           return signalPassFailure();
         }
       }
+      if (schedule.getLoadRoles() > 1 && failed(verifyLoadSplit(kernel, *slice, /*explain=*/true)))
+        return signalPassFailure();
       RoleWriter(kernel, schedule, std::move(*slice)).run();
     }
   }

@@ -19,6 +19,12 @@ bool RoleWriter::isOnlyCopied(Operation *op) {
          llvm::all_of(op->getUsers(), llvm::IsaPred<CopyAsyncOp>);
 }
 
+bool RoleWriter::copies(CopyAsyncOp copy) {
+  return llvm::any_of(channels, [&](const Channel &channel) {
+    return loads() && channel.concerns(role) && llvm::is_contained(channel.group->copies, copy);
+  });
+}
+
 void RoleWriter::writeBlock(Block &block) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
@@ -26,7 +32,10 @@ void RoleWriter::writeBlock(Block &block) {
     if (isa<tile::SpreadOp>(op))
       continue;
     // Copies find rows of parts by their operands, and rows in pages by the view.
-    if (isOnlyCopied(&op) && !(role == Role::Load && isa<tile::PagedOp>(op)))
+    if (isOnlyCopied(&op) &&
+        !(isa<tile::PagedOp>(op) && llvm::any_of(op.getUsers(), [&](Operation *user) {
+            return copies(cast<CopyAsyncOp>(user));
+          })))
       continue;
     if ((role == getPublisher() || receivesValues()) && llvm::is_contained(publishedOps, &op))
       continue;
@@ -37,7 +46,7 @@ void RoleWriter::writeBlock(Block &block) {
       writeForGather(op);
     else if (gatherOps.contains(&op))
       continue;
-    else if (role == Role::Load)
+    else if (loads())
       writeForLoad(op);
     else if (role == Role::Reduce)
       writeForReduce(op);
@@ -173,7 +182,7 @@ void RoleWriter::writeZeros(Operation *op) {
 }
 
 const RolePart *RoleWriter::getPart() {
-  if (role == Role::Load)
+  if (loads())
     return &slice.load;
   if (role == Role::Gather)
     return &slice.gather;
@@ -196,7 +205,7 @@ bool RoleWriter::keeps(Value result) {
 
 void RoleWriter::writeCopy(CopyAsyncOp copy) {
   for (auto [i, channel] : llvm::enumerate(channels)) {
-    if (!channel.group)
+    if (!channel.group || !channel.concerns(role))
       continue;
     const auto *it = llvm::find(channel.group->copies, copy);
     if (it == channel.group->copies.end())
@@ -327,11 +336,10 @@ void RoleWriter::writeFor(scf::ForOp loop) {
     }
   for (size_t channel : inner)
     inits.push_back(uses[channel]);
-  // The load role copies for all compute warpgroups, including those that start at a later
-  // iteration.
+  // A load role copies for all compute warpgroups, including those that start at a later iteration.
   Value first = loop.getLowerBound();
   Value lower = map.lookup(computes() ? first : getFirstOfAll(first));
-  bool releases = hasScheduler() && role == Role::Load && loop == findReleasingLoop();
+  bool releases = hasScheduler() && loads() && loop == findReleasingLoop();
   if (releases)
     writeReceivedWhere(arith::CmpIPredicate::sle,
                        arith::SubIOp::create(b, map.lookup(loop.getUpperBound()), lower));

@@ -148,9 +148,9 @@ void RoleWriter::writePublish(Value number, Value taken) {
   ArriveOp::create(b, tileFull, taken, ArriveScope::Role);
 }
 
-/// The loop in which the load role signals the scheduler to take the next tile: the one that issues
+/// The loop in which a load role signals the scheduler to take the next tile: the one that issues
 /// the last copies of a tile, unless it is nested or contains another loop of copies, whose
-/// iterations would count, too. Null if the load role signals when all copies are issued.
+/// iterations would count, too. Null if a load role signals when all its copies are issued.
 scf::ForOp RoleWriter::findReleasingLoop() {
   Block &body = old.getBody().front();
   Operation *last = nullptr;
@@ -168,7 +168,7 @@ scf::ForOp RoleWriter::findReleasingLoop() {
   return counts ? loop : scf::ForOp();
 }
 
-/// The load role signals the scheduler when `left` iterations of copies remain, so the next tile is
+/// A load role signals the scheduler when `left` iterations of copies remain, so the next tile is
 /// known when they have been issued. Signaling earlier would hold back a tile that another block
 /// could start.
 void RoleWriter::writeReceivedWhere(arith::CmpIPredicate predicate, Value left) {
@@ -189,7 +189,7 @@ SmallVector<Value> RoleWriter::writeReceive(Value taken) {
   auto slot = cast<RingType>(tileRing.getType()).getSlot();
   SmallVector<Type> types(receivesValues() ? 1 + published.size() : 1, b.getI32Type());
   auto words = ReceiveOp::create(b, types, SlotOp::create(b, slot, tileRing, taken));
-  if (role != Role::Load)
+  if (!loads())
     writeReceived(taken);
   return llvm::to_vector(ValueRange(words.getValues()));
 }
@@ -202,7 +202,8 @@ void RoleWriter::makeTileRing() {
   int64_t words = llvm::alignTo(1 + published.size(), wordsOfChunk);
   auto slot = SharedType::get(b.getContext(), {words}, b.getI32Type(), tgpu::Swizzle::None);
   int64_t receivers = getComputeRoles() * old.getWarps() + (slice.reductions.empty() ? 0 : 1) +
-                      (slice.hasGathers() ? gatherWarps + 0 : 0) + (hasScheduler() ? 1 : 0);
+                      (slice.hasGathers() ? gatherWarps + 0 : 0) +
+                      (hasScheduler() ? schedule.getLoadRoles() : 0);
   tileRing = makeRing(slot, stages, /*always=*/true);
   tileFull = makeBarriers(stages, 1);
   tileEmpty = makeBarriers(stages, receivers);

@@ -35,7 +35,7 @@ void RoleWriter::writeRole() {
 }
 
 void RoleWriter::finishTile() {
-  if (role == Role::Load || role == Role::Gather)
+  if (loads() || role == Role::Gather)
     lendSlots();
   else if (computes())
     giveSlotsBack();
@@ -47,8 +47,7 @@ void RoleWriter::lendSlots() {
     if (!channel.lends || !channel.concerns(role))
       continue;
     AcquireOp::create(b, channel.empty, uses[i]);
-    ArriveOp::create(b, channel.full, uses[i],
-                     role == Role::Load ? ArriveScope::Role : ArriveScope::Warp);
+    ArriveOp::create(b, channel.full, uses[i], loads() ? ArriveScope::Role : ArriveScope::Warp);
     uses[i] = arith::AddIOp::create(b, uses[i], i32(1));
   }
 }
@@ -132,7 +131,7 @@ void RoleWriter::writeTakenTiles() {
         llvm::append_range(next, writeReadsAhead(outside, next));
       };
       lastLoop = findLastLoop();
-    } else if (role == Role::Load) {
+    } else if (loads()) {
       current = arith::SubIOp::create(b, taken, i32(1));
     }
   } else {
@@ -148,7 +147,7 @@ void RoleWriter::writeTakenTiles() {
   } else {
     writeBlock(old.getBody().front());
     b.setLoc(old.getLoc());
-    if (role == Role::Load && !findReleasingLoop())
+    if (loads() && !findReleasingLoop())
       writeReceived(current);
     if (!computes())
       next = writeReceive(taken);

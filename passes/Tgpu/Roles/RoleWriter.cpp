@@ -8,6 +8,7 @@
 #include "passes/Tgpu/Analysis/BlockOrigin.h"
 #include "passes/Tgpu/Analysis/IdleRounds.h"
 #include "passes/Tgpu/Roles/GridIds.h"
+#include "passes/Tgpu/Roles/LoadSplit.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -245,6 +246,8 @@ void RoleWriter::makeChannel(const CopyGroup &group) {
   if (loop || isPersistent())
     channel.empty = makeBarriers(stages, readers * old.getWarps());
   channel.lends = loop && isPersistent() && !slice.split && lendSlotAttr.isOn(group.copies.front());
+  if (schedule.getLoadRoles() > 1 && isOfSecondLoad(group))
+    channel.loader = Role::SecondLoad;
   channels.push_back(std::move(channel));
 }
 
@@ -272,6 +275,8 @@ void RoleWriter::makeRoles() {
     counts.insert(counts.end() - 2, count);
     *(counts.end() - 2) -= count;
   };
+  if (schedule.getLoadRoles() > 1)
+    addWarps("load_2", 1);
   if (reduces)
     addWarps("reduce", 1);
   if (slice.hasGathers())
@@ -301,6 +306,7 @@ void RoleWriter::makeRoles() {
       continue;
     role = llvm::StringSwitch<Role>(name)
                .Case("load", Role::Load)
+               .Case("load_2", Role::SecondLoad)
                .Case("reduce", Role::Reduce)
                .Case("gather", Role::Gather)
                .Case("schedule", Role::Schedule)

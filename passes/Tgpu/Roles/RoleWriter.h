@@ -21,9 +21,9 @@ namespace tilewright::tgpu {
 
 class RoleWriter {
 public:
-  /// The warps besides the compute warps: one copies, and there may be one that adds to memory and
-  /// one that takes tiles; if there is a tile.spread, the others execute most of it. Registers are
-  /// assigned to whole warpgroups, so the remaining warps of their warpgroup are idle.
+  /// The warps besides the compute warps: one or two copy, and there may be one that adds to memory
+  /// and one that takes tiles; if there is a tile.spread, the others execute most of it. Registers
+  /// are assigned to whole warpgroups, so the remaining warps of their warpgroup are idle.
   static constexpr int64_t moreWarps = 4;
   /// Of these, the warps that gather rows: with one, indices of 128 keys would take as long as the
   /// products of a block of 8-bit keys.
@@ -36,11 +36,11 @@ public:
   void run();
 
 private:
-  enum class Role { Load, Reduce, Gather, Schedule, Spread, Compute, Second };
+  enum class Role { Load, SecondLoad, Reduce, Gather, Schedule, Spread, Compute, Second };
 
   /// A ring between two roles, and its barriers in the new kernel.
   struct Channel {
-    const CopyGroup *group = nullptr;                 ///< from load to compute, or
+    const CopyGroup *group = nullptr;                 ///< from `loader` to compute, or
     const Reduction *reduction = nullptr;             ///< from compute to reduce, or
     const ComputeSplit::Handover *handover = nullptr; ///< from the first role that computes
     /// Of the group: the operations of its block with the first and the last use of its buffers by
@@ -51,6 +51,7 @@ private:
     /// One per copy, then one per gathered row; one stage: a plain buffer.
     llvm::SmallVector<mlir::Value> rings;
 
+    Role loader = Role::Load; ///< of the group
     /// A tile ends with a use of the ring without a copy (tgpu.lend_slot).
     bool lends = false;
 
@@ -60,7 +61,7 @@ private:
                      : handover || role == Role::Compute;
       if (role == Role::Gather)
         return group && !group->gathers.empty();
-      return role == (group ? Role::Load : Role::Reduce) && !handover;
+      return role == (group ? loader : Role::Reduce) && !handover;
     }
     bool isUsedIn(mlir::Operation *op) const;
   };
@@ -86,6 +87,7 @@ private:
   /// Whether the current role receives more than the tile number.
   bool receivesValues() const { return hasScheduler() ? role != Role::Schedule : computes(); }
   bool computes() const { return role == Role::Compute || role == Role::Second; }
+  bool loads() const { return role == Role::Load || role == Role::SecondLoad; }
   int64_t getComputeRoles() const { return slice.split ? 2 : 1; }
   mlir::Value i32(int64_t value);
 
@@ -115,7 +117,7 @@ private:
   void writeTakenTiles();
   mlir::Operation *findLastLoop();
   void finishTile();
-  void lendSlots();     ///< load role, at the end of a tile
+  void lendSlots();     ///< load roles, at the end of a tile
   void waitForSlots();  ///< compute role, before the first store
   void giveSlotsBack(); ///< compute role, at the end of a tile
   /// `takeNext` receives the tile and the number of tiles published.
@@ -153,6 +155,8 @@ private:
   void writeBlock(mlir::Block &block);
   /// Whether a part of a view is used only by copies, which encode its bounds.
   static bool isOnlyCopied(mlir::Operation *op);
+  /// Whether the current role makes the copy.
+  bool copies(CopyAsyncOp copy);
   llvm::SmallVector<mlir::Value> getAll(mlir::ValueRange values); ///< in the new kernel
   void writeForLoad(mlir::Operation &op);
   void writeForReduce(mlir::Operation &op);
@@ -230,7 +234,7 @@ private:
   /// The compute role calls `afterLoops` after this loop.
   mlir::Operation *lastLoop = nullptr;
   std::function<void()> afterLoops;
-  mlir::Value current; ///< the load role's use of the ring of tiles
+  mlir::Value current; ///< a load role's use of the ring of tiles
   std::optional<TileOrder> order;
   int64_t spreadWarps = 0; ///< of the role for tile.spread
   mlir::Value blocks;      ///< of the grid
