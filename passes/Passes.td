@@ -1267,6 +1267,9 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
     (`compute_roles` = 2). The rings between them get one slot (`tgpu.ring_stages` on the operations that compute what
     is handed over) if two would leave no room for two stages of the others.
 
+    If the copies of an iteration are many boxes for its products, as of keys and values in short pages, and two roles
+    can make them, two do (`load_roles` = 2).
+
     Before:
     ```mlir
     scf.for %n = %first to %end step %c1 : i32 {

@@ -1,18 +1,33 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// load_roles: a second role makes the copies that a loop needs only for the sums that it carries.
+// load_roles: a second role makes the copies that a loop needs only for the sums that it carries. It is the default
+// where an iteration has many boxes for its products: 16 of them for 1024 clocks, in pages of 16 rows.
 //
 // RUN: split-file %s %t
-// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=load_roles=2 --tgpu-assign-roles --canonicalize | FileCheck %s --check-prefix=ROLES
-// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=load_roles=2 --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
+// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule | FileCheck %s --check-prefixes=PLAN,TWO
+// RUN: sed 's/each 16/each 32/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule | FileCheck %s --check-prefixes=PLAN,ONE
+// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=load_roles=1 | FileCheck %s --check-prefixes=PLAN,ONE
+// RUN: sed 's/each 16/each 32/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule=schedule=load_roles=2 | FileCheck %s --check-prefixes=PLAN,TWO
+//
+// Not where tiles are read once, since memory is what the iterations then wait for, nor where no role takes tiles.
+// RUN: sed 's/%k_buffer : !rows/%k_buffer {tgpu.read_once} : !rows/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule | FileCheck %s --check-prefixes=PLAN,ONE
+// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=dynamic=0 | FileCheck %s --check-prefix=FIXED
+//
+// PLAN:      tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 32, store_buffers = 2, dynamic = 1, tile_stages = 2
+// TWO-SAME:  , load_roles = 2>
+// ONE-SAME:  >
+// FIXED:     tgpu.role_schedule = #tgpu.role_schedule<{{.*}} store_buffers = 2, tile_stages = 2>
+//
+// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule --tgpu-assign-roles --canonicalize | FileCheck %s --check-prefix=ROLES
+// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
 //
 // Each role ends a tile with a further use of its own rings if results leave through their slots.
-// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=store_buffers=0,load_roles=2 --tgpu-assign-roles --canonicalize | FileCheck %s --check-prefix=LENT
-// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=store_buffers=0,load_roles=2 --tgpu-assign-roles --canonicalize --tgpu-stage-stores --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
+// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=store_buffers=0 --tgpu-assign-roles --canonicalize | FileCheck %s --check-prefix=LENT
+// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=store_buffers=0 --tgpu-assign-roles --canonicalize --tgpu-stage-stores --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
 //
 // The barrier by which roles give the slot of a tile back counts the second role.
-// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=load_roles=2 --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory > %t/assigned.mlir
+// RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule --tgpu-assign-roles --canonicalize --tgpu-plan-shared-memory > %t/assigned.mlir
 // RUN: sed 's/alloc_barriers arrivals 10 /alloc_barriers arrivals 9 /' %t/assigned.mlir > %t/early.mlir
 // RUN: not tilewright-opt %t/early.mlir --tgpu-insert-fences --tgpu-verify-sync 2>&1 | FileCheck %s --check-prefix=EARLY
 // EARLY: error: 'tgpu.arrive' op must be one of the 9 arrivals per use {{.*}}, but got one more of use 0
@@ -41,8 +56,8 @@
 !a = tensor<128x128xbf16, #tgpu.operand<a, #tgpu.wgmma<2>>>
 !o = tensor<128x64xf32, #tgpu.wgmma<2>>
 
-// The slot of the tile is free when eight warps, the role "schedule" is not among them, and both roles that copy have
-// received it. Q, which is copied once for a tile, is with K. Neither role has the rows of the other.
+// The slot of a tile's number is free when the eight warps that compute and both roles that copy have received it. Q,
+// which is copied once for a tile, is with K. Neither role has the rows of the other.
 // ROLES-LABEL: tgpu.kernel @pages target "sm_90a" warps 12
 // ROLES:         %[[K:.*]] = tgpu.alloc_ring : !tgpu.ring<5, <128x64xbf16, b128>>
 // ROLES-NEXT:    %[[K_FULL:.*]] = tgpu.alloc_barriers arrivals 1 :

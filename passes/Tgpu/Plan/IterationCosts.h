@@ -19,6 +19,9 @@ struct IterationCosts {
 
   /// Of a loop of a mapped kernel, with all loops and branches inside.
   static IterationCosts get(mlir::scf::ForOp loop, const Target &target);
+  /// Without the special cases of branches, such as the products of full blocks: an iteration
+  /// executes either these or the general ones.
+  static IterationCosts getOfGeneral(mlir::scf::ForOp loop, const Target &target);
 };
 
 } // namespace tilewright::tgpu

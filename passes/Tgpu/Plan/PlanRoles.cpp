@@ -9,6 +9,8 @@
 //   registers   the minimum for a role that only copies; the roles that multiply get the rest
 //   additions   accumulators that every iteration adds to memory leave through a role that adds
 //               them
+//   copies      those of a loop that are many boxes for the time of its products are divided
+//               between two roles
 //   results     if a thread has no registers for all sums, two roles compute some of them each
 //   tile order  if one operand depends on the first grid id and another on the second, tiles that
 //               run concurrently form a rectangle, whose sides minimize the bytes read; otherwise
@@ -22,6 +24,7 @@
 #include "passes/Tgpu/Analysis/TileQueries.h"
 #include "passes/Tgpu/Memory/StorePieces.h"
 #include "passes/Tgpu/Plan/IterationCosts.h"
+#include "passes/Tgpu/Plan/LoadRoles.h"
 #include "passes/Tgpu/Plan/TileGroup.h"
 #include "passes/Tgpu/Roles/GridIds.h"
 #include "passes/Tgpu/Roles/LoadSplit.h"
@@ -531,7 +534,8 @@ void RolePlanner::planOrder() {
       overrides.dynamic.value_or(values.group > 0 && (varies || skipsRounds || addsTerms));
   values.lateProducts = overrides.lateProducts.value_or(values.scratchStages > 1 && !slice.spread &&
                                                         gainsByLateProducts(slice, loops));
-  values.loadRoles = overrides.loadRoles.value_or(1);
+  bool loadsTwice = values.dynamic == 1 && gainsBySecondLoad(kernel, slice, loops);
+  values.loadRoles = overrides.loadRoles.value_or(loadsTwice ? 2 : 1);
 }
 
 FailureOr<bool> RolePlanner::write() {

@@ -4,7 +4,7 @@
 // Divides the copies of a kernel between two roles. One thread issues all copies of a role, box
 // after box, and those behind a copy wait until it has its slot. The second role, "load_2", makes
 // the copies of loops that no product needs whose result the same iteration uses, such as V of
-// attention: it is ahead of them by as much as the ring has slots, while "load" copies K.
+// attention, so that those of K wait neither for the slot of V nor for its boxes.
 
 #ifndef TILEWRIGHT_PASSES_TGPU_ROLES_LOADSPLIT_H
 #define TILEWRIGHT_PASSES_TGPU_ROLES_LOADSPLIT_H
