@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // load_roles: a second role makes the copies that a loop needs only for the sums that it carries. It is the default
-// where an iteration has many boxes for its products: 16 of them for 1024 clocks, in pages of 16 rows.
+// where an iteration has many boxes for its products: 8 of them for 1024 clocks, in pages of 32 rows.
 //
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule | FileCheck %s --check-prefixes=PLAN,TWO
-// RUN: sed 's/each 16/each 32/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule | FileCheck %s --check-prefixes=PLAN,ONE
+// RUN: sed 's/each 16/each 32/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule | FileCheck %s --check-prefixes=PLAN,TWO
+// RUN: sed 's/each 16/each 64/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule | FileCheck %s --check-prefixes=PLAN,ONE
 // RUN: tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=load_roles=1 | FileCheck %s --check-prefixes=PLAN,ONE
-// RUN: sed 's/each 16/each 32/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule=schedule=load_roles=2 | FileCheck %s --check-prefixes=PLAN,TWO
+// RUN: sed 's/each 16/each 64/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule=schedule=load_roles=2 | FileCheck %s --check-prefixes=PLAN,TWO
 //
 // Not where tiles are read once, since memory is what the iterations then wait for, nor where no role takes tiles.
 // RUN: sed 's/%k_buffer : !rows/%k_buffer {tgpu.read_once} : !rows/' %t/pages.mlir | tilewright-opt --tgpu-plan-schedule | FileCheck %s --check-prefixes=PLAN,ONE

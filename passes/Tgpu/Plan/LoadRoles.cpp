@@ -26,15 +26,22 @@ static int64_t countBoxes(KernelOp kernel, CopyAsyncOp copy) {
 
 bool tgpu::gainsBySecondLoad(KernelOp kernel, const RoleSlice &slice, ArrayRef<scf::ForOp> loops) {
   // Clocks of products for each box, up to which two roles are faster. One H200, 2026-11-30: the
-  // forward over a cache at D 128, bf16, causal, 128 queries by 128 keys: 2048 clocks. TFLOP/s of
-  // prefills of 4 x 2048 tokens on 30k, 16 x 512 on 8k and 8 x 128 on 16k:
+  // forward over a cache, bf16, causal, packed, TFLOP/s of a prefill of 16 x 512 tokens on 8k (D
+  // 192 with values of 128: 4 x 2048 on 6k):
   //
-  //   pages      boxes   clocks   one role              two roles
-  //   16 rows    32      64       650.6  632.4  636.4   675.4  658.4  671.3
-  //   64 rows    8       256      670.3  658.8  672.2   664.8  651.0  666.9
-  //
-  // Between these nothing was measured, and one role remains.
-  constexpr double clocksOfBox = 64;
+  //   rows of a page   clocks   one role   two roles
+  //   D 128   8        32       302        606
+  //           16       64       661        689
+  //           32       128      689        698
+  //           64       256      659        651       (another card)
+  //   D 64    8        48       240        422
+  //           16       96       429        486
+  //           32       192      504        501
+  //   D 192   16       64       524        550
+  //           32       128      532        551
+  //   D 256   16       64       667        685
+  //           32       128      684        687
+  constexpr double clocksOfBox = 128;
   // An iteration must wait for its products, not for memory: decoding in pages of 16 rows, a
   // product of 8 columns, two roles are 0.985 of the speed of one at D 64, 0.99 to 1.02 at D 128.
   // What only one tile reads comes from memory. What others may read as well, such as the blocks of
