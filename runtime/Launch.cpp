@@ -322,8 +322,8 @@ Status ContractCheck::reject(const Argument *const *arguments, size_t numArgumen
   return Status::success();
 }
 
-PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function, bool overlaps)
-    : spec(&spec), function(function), overlaps(overlaps), contract(spec.arguments),
+PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function, bool mayStartEarly)
+    : spec(&spec), function(function), mayStartEarly(mayStartEarly), contract(spec.arguments),
       conditions(spec.conditions, spec.arguments) {
   for (const Expr &extent : spec.grid)
     grid.emplace_back(extent, spec.arguments);
@@ -419,8 +419,8 @@ Status tilewright::runtime::gridOf(const PreparedKernel &prepared, const ExprInp
 
 bool tilewright::runtime::mayOverlap(const LastLaunch &last, const PreparedKernel &kernel,
                                      int64_t blocks, int64_t multiprocessors) {
-  return last.kernel && last.kernel->spec->allowsLaunch && kernel.spec->awaitsLaunch &&
-         kernel.overlaps && last.blocks + blocks <= multiprocessors;
+  return last.kernel && last.kernel->spec->allowsLaunch && kernel.mayStartEarly &&
+         last.blocks + blocks <= multiprocessors;
 }
 
 Status tilewright::runtime::launchKernel(const DriverTable &driver, const PreparedKernel &prepared,
@@ -446,12 +446,13 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
     cluster.value.clusterDim = {kernel.cluster[0], kernel.cluster[1], kernel.cluster[2]};
   }
   int64_t blocks = int64_t(grid[0]) * grid[1] * grid[2];
-  if (mayOverlap(last, prepared, blocks, inputs.smCount)) {
+  bool overlaps = mayOverlap(last, prepared, blocks, inputs.smCount);
+  if (overlaps) {
     cuda::LaunchAttribute &serialization = attributes[numAttributes++];
     serialization.id = cuda::launchAttributeProgrammaticSerialization;
     serialization.value.programmaticSerialization = 1;
   }
-  last = {&prepared, blocks};
+  last = {&prepared, overlaps ? last.blocks + blocks : blocks};
   cuda::Result result;
   if (numAttributes > 0) {
     cuda::LaunchConfig config = {grid[0],

@@ -48,12 +48,11 @@ private:
 /// A kernel that is ready on a device, with the parts of its manifest that a launch needs, as flat
 /// code.
 struct PreparedKernel {
-  /// `overlaps`: whether the driver can start a launch before the previous one has ended.
-  PreparedKernel(const KernelSpec &spec, cuda::Function function, bool overlaps);
+  PreparedKernel(const KernelSpec &spec, cuda::Function function, bool mayStartEarly);
 
   const KernelSpec *spec;
   cuda::Function function;
-  bool overlaps;
+  bool mayStartEarly; // the kernel waits for the previous launch, and the driver can let it
   const CodeSpec *code = nullptr; // that of the function
   ContractCheck contract;
   ExprCode conditions;
@@ -99,7 +98,8 @@ bool canDescribe(const TensorMapSpec &map, const Argument &view, Rejection &reje
 Status gridOf(const PreparedKernel &kernel, const ExprInputs &inputs, unsigned (&grid)[3],
               bool &isEmpty);
 
-/// The last kernel that a program has launched: null before the first one.
+/// The last kernel that a program has launched, null before the first one, and how many blocks may
+/// still run: its own, and those of the launches with which it overlaps.
 struct LastLaunch {
   const PreparedKernel *kernel = nullptr;
   int64_t blocks = 0;
@@ -113,7 +113,8 @@ bool mayOverlap(const LastLaunch &last, const PreparedKernel &kernel, int64_t bl
                 int64_t multiprocessors);
 
 /// Evaluates the grid, packs the arguments (KernelAbi.h) and launches; an empty grid launches
-/// nothing. The context must be current, and the arguments checked.
+/// nothing, and leaves `last` as it is, which otherwise becomes this launch. The context must be
+/// current, and the arguments checked.
 Status launchKernel(const DriverTable &driver, const PreparedKernel &kernel,
                     const ExprInputs &inputs, cuda::Stream stream, LastLaunch &last);
 

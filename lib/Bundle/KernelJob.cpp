@@ -44,7 +44,8 @@ public:
   bool hasEntry(const std::string &entry) const { return text.contains(".entry " + entry + "("); }
 
   /// Whether the entry may start before the previous launch has ended. The code may be older than
-  /// the kernel, or come from elsewhere.
+  /// the kernel, or come from elsewhere. As with all given code, what it does where is not checked:
+  /// all threads must wait, before they access memory.
   bool awaitsLaunch(llvm::StringRef entry) const {
     llvm::StringRef body = text.split((".entry " + entry + "(").str()).second;
     return body.split(".entry ").first.contains("griddepcontrol.wait;");

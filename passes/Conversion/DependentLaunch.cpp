@@ -13,11 +13,18 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-/// Whether the operation may access memory. Inline assembly without operands reads the number of a
-/// thread.
+/// Whether the operation may access memory of the GPU. Inline assembly without operands reads the
+/// number of a thread, and the stack belongs to it.
 static bool mayAccessMemory(Operation &op) {
+  auto isOfStack = [](Value address) { return address.getDefiningOp<LLVM::AllocaOp>() != nullptr; };
   if (isa<LLVM::InlineAsmOp>(op))
     return op.getNumOperands() > 0;
+  if (isa<LLVM::AllocaOp>(op))
+    return false;
+  if (auto store = dyn_cast<LLVM::StoreOp>(op))
+    return !isOfStack(store.getAddr());
+  if (auto load = dyn_cast<LLVM::LoadOp>(op))
+    return !isOfStack(load.getAddr());
   return !isMemoryEffectFree(&op);
 }
 
@@ -35,7 +42,14 @@ static Value getWordOf(ThreadBuilder &b, Operation &access) {
   return {};
 }
 
-void tgpu::overlapLaunches(KernelOp kernel, LLVM::LLVMFuncOp func, ThreadBuilder &b) {
+LogicalResult tgpu::overlapLaunches(KernelOp kernel, LLVM::LLVMFuncOp func, ThreadBuilder &b) {
+  if (!allowsLaunchAttr.isOn(kernel) && !awaitsLaunchAttr.isOn(kernel))
+    return success();
+  if (!getTargetOf(kernel).has(Feature::DependentLaunch))
+    return kernel.emitOpError() << "can await or allow launches for target "
+                                << Target::getNamesWith(Feature::DependentLaunch)
+                                << " only, but got " << kernel.getTarget()
+                                << "; remove tgpu.awaits_launch and tgpu.allows_launch";
   OpBuilder::InsertionGuard guard(b);
   Block &entry = func.getBody().front();
   if (allowsLaunchAttr.isOn(kernel)) {
@@ -43,7 +57,7 @@ void tgpu::overlapLaunches(KernelOp kernel, LLVM::LLVMFuncOp func, ThreadBuilder
     b.inlineAsm("griddepcontrol.launch_dependents;", "", nullptr, {});
   }
   if (!awaitsLaunchAttr.isOn(kernel))
-    return;
+    return success();
   // Without an access, at the end: what follows waits for the end of this launch alone.
   Operation *access = entry.getTerminator();
   for (Operation &op : entry.without_terminator())
@@ -64,4 +78,5 @@ void tgpu::overlapLaunches(KernelOp kernel, LLVM::LLVMFuncOp func, ThreadBuilder
                 "r,~{memory}", nullptr, word);
   else
     b.inlineAsm(wait, "~{memory}", nullptr, {});
+  return success();
 }

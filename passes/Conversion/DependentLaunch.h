@@ -12,8 +12,8 @@ namespace tilewright::tgpu {
 
 /// In the code of a kernel, which is complete: lets the next launch start when all blocks of the
 /// kernel have, and waits for the end of the previous launch in front of the first access to
-/// memory, if the kernel has the attributes.
-void overlapLaunches(KernelOp kernel, mlir::LLVM::LLVMFuncOp func, ThreadBuilder &b);
+/// memory, if the kernel has the attributes. Fails for a target that cannot.
+mlir::LogicalResult overlapLaunches(KernelOp kernel, mlir::LLVM::LLVMFuncOp func, ThreadBuilder &b);
 
 } // namespace tilewright::tgpu
 

@@ -90,7 +90,8 @@ LogicalResult KernelEmitter::run() {
     timeline.close(b);
   LLVM::ReturnOp::create(b, ValueRange());
   b.threads.endOfEntry->erase();
-  overlapLaunches(kernel, func, b);
+  if (failed(overlapLaunches(kernel, func, b)))
+    return failure();
   return endExchanges(*this);
 }
 

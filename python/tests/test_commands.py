@@ -416,7 +416,7 @@ class GraphsTest(unittest.TestCase):
         self.assertEqual(found["a"], {"us": 100.0, "iqr": 0.0})
         self.assertEqual(found["b"], {"us": 300.0, "iqr": 200.0})  # of 2, 3 and 4 ms
 
-    def test_sides_follow_each_other_equally_often(self):
+    def test_three_sides_follow_each_other_equally_often(self):
         rounds = ["".join(timing.in_turn(list("abc"), number)) for number in range(6)]
         self.assertEqual(rounds, ["abc", "cba", "bca", "acb", "cab", "bac"])
         followed = [before + after for order in rounds for before, after in zip(order, order[1:])]

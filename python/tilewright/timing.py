@@ -17,8 +17,8 @@ def in_turn(names, number):
 
 
 def time_interleaved(sides, rounds, flush=True, warm_up=3, time_limit=None):
-    """Milliseconds of each call in every round, {name: [ms]}. Each round calls all sides once and starts with a
-    different side. Before each call, the L2 is overwritten (flush) and the GPU is kept busy until the host has enqueued
+    """Milliseconds of each call in every round, {name: [ms]}. Each round calls all sides once, in another order
+    (in_turn). Before each call, the L2 is overwritten (flush) and the GPU is kept busy until the host has enqueued
     the call."""
     import torch
 

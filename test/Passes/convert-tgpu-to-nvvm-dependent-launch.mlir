@@ -5,6 +5,28 @@
 //
 // RUN: tilewrightc %s --target=sm_90a --emit=ptx -o %t.ptx
 // RUN: FileCheck %s --input-file=%t.ptx
+// RUN: sed 's/sm_90a/sm_80/' %s | not tilewrightc - --target=sm_80 --emit=ptx 2>&1 | FileCheck %s --check-prefix=TARGET
+//
+// With roles, a counter of tiles and tensor maps, all threads wait before the roles begin; what comes before is on the
+// stack and in shared memory. The same for a kernel that writes a timeline.
+// RUN: tilewrightc %kernels/attention_backward.mlir --param D=64 --param T=bf16 --target=sm_90a --emit=ptx -o %t.backward.ptx
+// RUN: FileCheck %s --input-file=%t.backward.ptx --check-prefix=ROLES
+// RUN: tilewrightc %kernels/attention_decode.mlir --param D=64 --param T=bf16 --target=sm_90a --timeline --emit=ptx -o %t.decode.ptx
+// RUN: FileCheck %s --input-file=%t.decode.ptx --check-prefix=TIMELINE
+//
+// TARGET: error: 'tgpu.kernel' op can await or allow launches for target sm_90a{{.*}} only, but got sm_80; remove tgpu.awaits_launch and tgpu.allows_launch
+//
+// ROLES-LABEL: .entry pairs_of_keys(
+// ROLES-NOT:     {{(ld|st|atom|red|cp)[.a-z]*\.global|cp\.async|setmaxnreg|barrier}}
+// ROLES:         griddepcontrol.wait;
+// ROLES:         setmaxnreg
+// ROLES-LABEL: .entry convert_pairs(
+// ROLES-NOT:     {{(ld|st|atom|red|cp)[.a-z]*\.global|cp\.async|barrier}}
+// ROLES:         griddepcontrol.wait;
+//
+// TIMELINE-LABEL: .entry attention_decode_merge(
+// TIMELINE-NOT:   {{(ld|st|atom|red)[.a-z]*\.global}}
+// TIMELINE:       griddepcontrol.wait;
 
 #v = #tgpu.blocked<1, lanes 32, warps 1, 1>
 

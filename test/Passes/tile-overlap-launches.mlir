@@ -26,6 +26,9 @@
 // CHECK: attributes {tgpu.awaits_launch}
 // CHECK: tile.kernel @alone
 // CHECK-NOT: _launch
+// One that is the last of a program and the first of another has both.
+// CHECK: tile.kernel @shared
+// CHECK: attributes {tgpu.allows_launch, tgpu.awaits_launch}
 // MAPPED: tgpu.kernel @first
 // MAPPED: tgpu.allows_launch}
 // MAPPED: tgpu.kernel @middle
@@ -33,8 +36,11 @@
 // MAPPED: tgpu.kernel @last
 // MAPPED: attributes {shared_bytes = 0 : i64, tgpu.awaits_launch}
 // BUNDLE: "abi":5
-// BUNDLE-SAME: "name":"first"{{.*}}"allows_launch":true{{.*}}"name":"middle"{{.*}}"awaits_launch":true,"allows_launch":true
+// BUNDLE-SAME: "name":"first"
+// BUNDLE-NOT:  "awaits_launch"
+// BUNDLE-SAME: "allows_launch":true{{.*}}"name":"middle"{{.*}}"awaits_launch":true,"allows_launch":true
 // BUNDLE-SAME: "name":"last"{{.*}}"awaits_launch":true
+// BUNDLE-NOT:  "allows_launch"
 
 // Given code that does not wait for the previous launch never overlaps with it.
 // WITHOUT: "abi":5
@@ -54,6 +60,18 @@ tile.kernel @last (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
 tile.kernel @alone (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
   %a = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<1xf32>
   tile.store %a, %x[%i] : tensor<1xf32>, !tile.view<[?], f32>
+}
+tile.kernel @shared (%x: !tile.view<[?], f32>) grid(%i = dim(x, 0)) {
+  %a = tile.load %x[%i] : !tile.view<[?], f32> -> tensor<1xf32>
+  tile.store %a, %x[%i] : tensor<1xf32>, !tile.view<[?], f32>
+}
+tile.program @ends_with_it (%x: !tile.view<[?], f32>) {
+  tile.launch @first(%x) : !tile.view<[?], f32>
+  tile.launch @shared(%x) : !tile.view<[?], f32>
+}
+tile.program @begins_with_it (%x: !tile.view<[?], f32>) {
+  tile.launch @shared(%x) : !tile.view<[?], f32>
+  tile.launch @last(%x) : !tile.view<[?], f32>
 }
 tile.program @three (%x: !tile.view<[?], f32>) {
   tile.launch @first(%x) : !tile.view<[?], f32>

@@ -118,6 +118,69 @@ TEST_F(Programs, DoNotOverlapLaunchesOfDifferentRuns) {
     EXPECT_EQ(overlapsOf(operation, 300), (std::vector<bool>{false, true}));
 }
 
+/// The program of overlappingBundle with a further launch, of a third kernel like the first ones;
+/// each allows the next launch and awaits the previous one. The second is launched if rows > 100.
+BundleWriter threeLaunchesBundle() {
+  BundleWriter writer = programBundle();
+  std::vector<KernelSpec> &kernels = writer.manifest.kernels;
+  kernels.push_back(kernels[1]);
+  kernels[2].name = "scale_again";
+  kernels[2].entry = "plain";
+  for (KernelSpec &kernel : kernels)
+    kernel.allowsLaunch = kernel.awaitsLaunch = true;
+  FormSpec &form = formOf(writer.manifest.programs[0]);
+  form.launches.push_back(form.launches[1]);
+  form.launches[2].kernels = {2};
+  form.launches[1].condition = *Expr::call(">", {Expr::dim("x", 0), Expr::integer(100)});
+  return writer;
+}
+
+// Three grids must fit, too, since the first one may still run when the third one starts.
+TEST_F(Programs, OverlapLaunchesThatFitTogether) {
+  using Flags = std::vector<bool>;
+  Operation operation = create(threeLaunchesBundle());
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_EQ(overlapsOf(operation, 36 * 128), (Flags{false, true, true}));
+  EXPECT_EQ(overlapsOf(operation, 36 * 128 + 1), (Flags{false, true, false}));
+}
+
+// A launch that is left out changes nothing for the one behind it.
+TEST_F(Programs, OverlapWithTheLastThatWasLaunched) {
+  using Flags = std::vector<bool>;
+  BundleWriter writer = threeLaunchesBundle();
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_EQ(overlapsOf(operation, 100), (Flags{false, true}));
+  writer.manifest.kernels[0].allowsLaunch = false; // which the third one now follows
+  Operation without = create(writer);
+  EXPECT_OK(without.prepare(0));
+  EXPECT_EQ(overlapsOf(without, 100), (Flags{false, false}));
+  EXPECT_EQ(overlapsOf(without, 101), (Flags{false, false, true}));
+}
+
+// The first launch that is executed has none before it, and no fill comes between launches.
+TEST_F(Programs, DoNotOverlapTheFirstLaunchThatIsExecuted) {
+  BundleWriter writer = threeLaunchesBundle();
+  FormSpec &form = formOf(writer.manifest.programs[0]);
+  std::swap(form.launches[0], form.launches[1]);
+  form.launches[0].condition = *Expr::call(">", {Expr::dim("x", 0), Expr::integer(1000)});
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  fake().fills.clear();
+  EXPECT_EQ(overlapsOf(operation, 300), (std::vector<bool>{false, true}));
+  EXPECT_EQ(fake().fills.size(), 1u);
+}
+
+// An empty grid launches nothing.
+TEST_F(Programs, OverlapAcrossAnEmptyGrid) {
+  BundleWriter writer = threeLaunchesBundle();
+  writer.manifest.kernels[1].grid = {Expr::integer(0)};
+  Operation operation = create(writer);
+  EXPECT_OK(operation.prepare(0));
+  EXPECT_EQ(overlapsOf(operation, 300), (std::vector<bool>{false, true}));
+  EXPECT_EQ(fake().launches[1].grid[0], 3u);
+}
+
 TEST_F(Programs, OverlapLaunchesOfClusters) {
   BundleWriter writer = overlappingBundle();
   writer.manifest.kernels[1].cluster = {3, 1, 1};

@@ -13,9 +13,8 @@ using namespace mlir;
 using namespace tilewright;
 using namespace tilewright::tgpu;
 
-namespace {
 /// Adds the costs of an operation, without its regions.
-void add(IterationCosts &costs, Operation *op, const Target &target) {
+static void add(IterationCosts &costs, Operation *op, const Target &target) {
   if (auto product = dyn_cast<WgmmaOp>(op)) {
     auto tile = cast<PendingType>(product.getResult().getType()).getTile();
     auto shape = cast<SharedType>(product.getB().getType()).getShape();
@@ -28,7 +27,6 @@ void add(IterationCosts &costs, Operation *op, const Target &target) {
       costs.ofFunctions += static_cast<double>(tile.getNumElements()) / target.exponentialsOfClock;
   }
 }
-} // namespace
 
 IterationCosts IterationCosts::get(scf::ForOp loop, const Target &target) {
   IterationCosts costs;

@@ -15,9 +15,13 @@ Readers tgpu::getReaders(const CopyGroup &group) {
   Readers readers;
   for (CopyAsyncOp copy : group.copies)
     for (Operation *user : copy.getBuffer().getUsers()) {
-      auto product = dyn_cast<WgmmaOp>(user);
-      if (!product)
+      if (isa<CopyAsyncOp>(user))
         continue;
+      auto product = dyn_cast<WgmmaOp>(user);
+      if (!product) { // elements, which the iteration needs
+        readers.early = true;
+        continue;
+      }
       bool isCarried = llvm::all_of(product.getResult().getUsers(), [](Operation *wait) {
         return isOnlyYielded(cast<WgmmaWaitOp>(wait));
       });

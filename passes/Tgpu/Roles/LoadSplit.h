@@ -13,8 +13,8 @@
 
 namespace tilewright::tgpu {
 
-/// Which products of an iteration read a group's buffers: early ones, whose results the iteration
-/// uses, or late ones, whose results the loop only carries. The latter may overlap with the next
+/// What of an iteration reads a group's buffers: early readers, whose results the iteration uses,
+/// or late products, whose results the loop only carries. The latter may overlap with the next
 /// iteration.
 struct Readers {
   bool early = false, late = false;
