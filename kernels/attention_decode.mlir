@@ -253,7 +253,7 @@ tile.kernel @attention_decode_part
      %scale: !acc, %window_left, %window_right: i32)
     grid(%part = select(or(FOLDS, WINDOW), dim(shares, 0), dim(o_parts, 3)), %hk = dim(k_pages, 2),
          %b = select(PACKED, dim(o_parts, 0), dim(q, 0)))
-    attributes {tgpu.transpose_few_rows} {
+    attributes {tgpu.awaits_launch, tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
   %most = tile.expr choose(or(FOLDS, WINDOW), dim(%shares, 0), dim(%o_parts, 3)) : i32
   %sequences = tile.expr select(PACKED, dim(%o_parts, 0), dim(%q, 0)) : i32

@@ -110,7 +110,7 @@ tile.kernel @attention_mla_decode_part
      %first_keys: !lengths when (and(SHARD, CAUSAL == "bottom_right")),
      %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %scale: !acc)
     grid(%part = dim(o_parts, 3), %row = dim(q, 2) * ceildiv(dim(q, 1), BLOCK_M), %b = dim(q, 0))
-    attributes {tgpu.transpose_few_rows} {
+    attributes {tgpu.awaits_launch, tgpu.transpose_few_rows} {
   %c0 = arith.constant 0 : i32
   %half = tile.param DVP : i32
   %values = tile.param DV : i32

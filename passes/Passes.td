@@ -993,6 +993,9 @@ def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
     tile.kernel @second (...) grid(...) attributes {tgpu.awaits_launch} { ... }
     ```
 
+    An author may mark kernels as well, whose runs follow runs of others: attention_append allows, and attention_decode
+    awaits (`overlap_previous` of a plan). For other targets, the pass removes such marks.
+
     Not its job: where a kernel waits, before its first access to memory (convert-tgpu-to-nvvm), and whether a launch
     starts early (the runtime).
 

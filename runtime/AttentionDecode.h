@@ -46,6 +46,7 @@ public:
   const std::string &signature() const { return plan.getPlan().signature(); }
   Status prepare(int device) { return plan.getPlan().prepare(device); }
   void checkIndices(bool isWanted) { plan.getPlan().checkIndices(isWanted); }
+  void overlapPrevious(bool isWanted) { plan.getPlan().overlapPrevious(isWanted); }
   Status workspaceSize(const AttentionDecodeArguments &arguments, int device,
                        uint64_t &bytes) const;
   Status run(const AttentionDecodeArguments &arguments, uint64_t workspace, uint64_t workspaceBytes,

@@ -93,6 +93,8 @@ public:
   Status prepare(int device) { return plan.getPlan().prepare(device); }
   /// As Operation::checkIndices.
   void checkIndices(bool isWanted) { plan.getPlan().checkIndices(isWanted); }
+  /// As Operation::overlapPrevious.
+  void overlapPrevious(bool isWanted) { plan.getPlan().overlapPrevious(isWanted); }
   Status workspaceSize(const Arguments &arguments, int device, uint64_t &bytes) const {
     return plan.workspaceSize(listViews(arguments).data(), arguments, device, bytes);
   }

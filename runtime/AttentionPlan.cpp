@@ -307,6 +307,11 @@ void AttentionPlan::checkIndices(bool isWanted) {
     variant.operation.checkIndices(isWanted);
 }
 
+void AttentionPlan::overlapPrevious(bool isWanted) {
+  for (Variant &variant : variants)
+    variant.operation.overlapPrevious(isWanted);
+}
+
 Status AttentionPlan::workspaceSize(const Argument *const *arguments, size_t numArguments,
                                     int device, uint64_t &bytes) const {
   Bound bound;

@@ -42,6 +42,8 @@ public:
   Status prepare(int device);
   /// As Operation::checkIndices.
   void checkIndices(bool isWanted);
+  /// As Operation::overlapPrevious.
+  void overlapPrevious(bool isWanted);
   Status workspaceSize(const Argument *const *arguments, size_t numArguments, int device,
                        uint64_t &bytes) const;
   Status run(const Argument *const *arguments, size_t numArguments, uint64_t workspace,

@@ -118,14 +118,13 @@ tilewright_code tilewright_operation_prepare(tilewright_operation *operation, in
 }
 
 tilewright_code tilewright_operation_check_indices(tilewright_operation *operation, int wanted) {
-  return guard([&]() -> Status {
-    if (Status status = expectPointer(operation, "operation"); !status)
-      return status;
-    if (Status status = expectFlag(wanted, "wanted"); !status)
-      return status;
-    operation->operation.checkIndices(wanted != 0);
-    return Status::success();
-  });
+  return setFlag(operation, "operation", wanted,
+                 [](auto &handle, bool flag) { handle.operation.checkIndices(flag); });
+}
+
+tilewright_code tilewright_operation_overlap_previous(tilewright_operation *operation, int wanted) {
+  return setFlag(operation, "operation", wanted,
+                 [](auto &handle, bool flag) { handle.operation.overlapPrevious(flag); });
 }
 
 tilewright_code tilewright_operation_workspace_size(const tilewright_operation *operation,

@@ -242,17 +242,6 @@ template <typename Handle> tilewright_code prepare(Handle *handle, int device) {
   });
 }
 
-template <typename Handle> tilewright_code checkIndices(Handle *handle, int wanted) {
-  return guard([&]() -> Status {
-    if (Status status = expectPointer(handle, "plan"); !status)
-      return status;
-    if (Status status = expectFlag(wanted, "wanted"); !status)
-      return status;
-    handle->plan.checkIndices(wanted != 0);
-    return Status::success();
-  });
-}
-
 template <typename Handle, typename Args>
 tilewright_code workspaceSize(const Handle *handle, const Args *args, int device, uint64_t *bytes) {
   return guard([&]() -> Status {
@@ -339,7 +328,12 @@ tilewright_code tilewright_attention_decode_create(const tilewright_bundle *bund
   }                                                                                                \
   tilewright_code PLAN##_prepare(PLAN *plan, int device) { return prepare(plan, device); }         \
   tilewright_code PLAN##_check_indices(PLAN *plan, int wanted) {                                   \
-    return checkIndices(plan, wanted);                                                             \
+    return setFlag(plan, "plan", wanted,                                                           \
+                   [](auto &handle, bool flag) { handle.plan.checkIndices(flag); });               \
+  }                                                                                                \
+  tilewright_code PLAN##_overlap_previous(PLAN *plan, int wanted) {                                \
+    return setFlag(plan, "plan", wanted,                                                           \
+                   [](auto &handle, bool flag) { handle.plan.overlapPrevious(flag); });            \
   }                                                                                                \
   tilewright_code PLAN##_workspace_size(const PLAN *plan, const PLAN##_args *args, int device,     \
                                         uint64_t *bytes) {                                         \

@@ -256,14 +256,13 @@ tilewright_code tilewright_attention_prepare(tilewright_attention *plan, int dev
 }
 
 tilewright_code tilewright_attention_check_indices(tilewright_attention *plan, int wanted) {
-  return guard([&]() -> Status {
-    if (Status status = expectPointer(plan, "plan"); !status)
-      return status;
-    if (Status status = expectFlag(wanted, "wanted"); !status)
-      return status;
-    plan->plan.checkIndices(wanted != 0);
-    return Status::success();
-  });
+  return setFlag(plan, "plan", wanted,
+                 [](auto &handle, bool flag) { handle.plan.checkIndices(flag); });
+}
+
+tilewright_code tilewright_attention_overlap_previous(tilewright_attention *plan, int wanted) {
+  return setFlag(plan, "plan", wanted,
+                 [](auto &handle, bool flag) { handle.plan.overlapPrevious(flag); });
 }
 
 tilewright_code tilewright_attention_workspace_size(const tilewright_attention *plan,

@@ -58,6 +58,18 @@ template <typename Enum> unsigned numberOf(const Enum &value) {
 Status expectEnum(unsigned number, unsigned last, const std::string &what, const char *type);
 Status expectType(const tilewright_type &type, const char *what);
 Status expectFlag(int value, const char *what);
+/// A function that sets a flag of a plan or operation.
+template <typename Handle, typename Set>
+tilewright_code setFlag(Handle *handle, const char *what, int wanted, Set set) {
+  return guard([&]() -> Status {
+    if (Status status = expectPointer(handle, what); !status)
+      return status;
+    if (Status status = expectFlag(wanted, "wanted"); !status)
+      return status;
+    set(*handle, wanted != 0);
+    return Status::success();
+  });
+}
 
 /// Bytes of a struct in the first version of this ABI. Fields are added after these, and read only
 /// where struct_size covers them: a caller may be older than the library (docs/compatibility.md).

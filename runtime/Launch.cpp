@@ -419,7 +419,9 @@ Status tilewright::runtime::gridOf(const PreparedKernel &prepared, const ExprInp
 
 bool tilewright::runtime::mayOverlap(const LastLaunch &last, const PreparedKernel &kernel,
                                      int64_t blocks, int64_t multiprocessors) {
-  return last.kernel && last.kernel->spec->allowsLaunch && kernel.mayStartEarly &&
+  if (!last.kernel)
+    return last.mayOverlapOther && kernel.mayStartEarly;
+  return last.kernel->spec->allowsLaunch && kernel.mayStartEarly &&
          last.blocks + blocks <= multiprocessors;
 }
 
@@ -452,7 +454,7 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
     serialization.id = cuda::launchAttributeProgrammaticSerialization;
     serialization.value.programmaticSerialization = 1;
   }
-  last = {&prepared, overlaps ? last.blocks + blocks : blocks};
+  last = {&prepared, overlaps ? last.blocks + blocks : blocks, false};
   cuda::Result result;
   if (numAttributes > 0) {
     cuda::LaunchConfig config = {grid[0],

@@ -103,6 +103,7 @@ Status gridOf(const PreparedKernel &kernel, const ExprInputs &inputs, unsigned (
 struct LastLaunch {
   const PreparedKernel *kernel = nullptr;
   int64_t blocks = 0;
+  bool mayOverlapOther = false; // before the first one: see Operation::overlapPrevious
 };
 
 /// Whether a launch may start before the last one of its program has ended: if both kernels are

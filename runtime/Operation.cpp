@@ -367,10 +367,6 @@ Status Operation::Impl::expectDevice(int ordinal) const {
   return count ? expectOrdinal(ordinal, *count) : count.status();
 }
 
-void Operation::checkIndices(bool isWanted) {
-  impl->checksIndices.store(isWanted, std::memory_order_relaxed);
-}
-
 Status Operation::workspaceSize(const Argument *const *given, size_t numArguments, int device,
                                 uint64_t &bytes) const {
   CompletedArguments completed;
@@ -491,7 +487,7 @@ Status Operation::Impl::launchForm(const PreparedForm &form, const ExprInputs &i
       return driver.check(result, "cuMemsetD32Async",
                           "fill workspace '" + workspaces[i].name + "' of program '" + name + "'");
   }
-  LastLaunch last;
+  LastLaunch last = beforeRun();
   for (size_t i = 0; i < form.steps.size(); ++i)
     if (choices[i].kernel)
       if (Status status = launch(*choices[i].kernel, {choices[i].arguments, inputs.smCount}, stream,
@@ -587,9 +583,9 @@ Status Operation::run(const Argument *const *given, size_t numArguments, uint64_
     Result<const PreparedKernel *> kernel = impl->choose(*device, inputs);
     if (!kernel)
       return kernel.status();
-    LastLaunch none;
+    LastLaunch last = impl->beforeRun();
     return impl->launch(**kernel, inputs, stream,
-                        impl->checksIndices.load(std::memory_order_relaxed), none);
+                        impl->checksIndices.load(std::memory_order_relaxed), last);
   }
   ChosenForm chosen;
   if (Status status = impl->chooseForm(*device, inputs, workspace, workspaceBytes, chosen); !status)

@@ -68,6 +68,13 @@ public:
   /// change applies to the next run of every thread.
   void checkIndices(bool isWanted);
 
+  /// Whether a run may start before the previous launch of its stream has ended; by default it may
+  /// not. The first kernel of the run must wait for that launch (`tgpu.awaits_launch`, as the
+  /// decodes do), or nothing changes, and so must all kernels of the stream that are launched in
+  /// this way, by whichever library. The launch before is, for example, one of attention_append,
+  /// which lets the next one start at once. The change applies to the next run of every thread.
+  void overlapPrevious(bool isWanted);
+
   /// "scale D=64,T=bf16": the name, and the parameters that the operation was created with.
   std::string signature() const;
   /// What a run with these arguments launches on a device that is prepared. Launches nothing;

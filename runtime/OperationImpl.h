@@ -66,6 +66,7 @@ struct Operation::Impl {
   std::vector<size_t> scalars; // those that a call may leave out, or give in another type
 
   std::atomic<bool> checksIndices{checksIndicesByDefault()};
+  std::atomic<bool> overlapsPrevious{false};
 
   std::mutex mutex; // held by prepare
   std::vector<std::unique_ptr<PreparedDevice>> owned;
@@ -84,6 +85,9 @@ struct Operation::Impl {
   Status check(const Argument *const *arguments, size_t numArguments) const;
   Status checkConditions(const ExprInputs &inputs) const;
   Status checkCommonConditions(const ExprInputs &inputs) const;
+  LastLaunch beforeRun() const {
+    return {nullptr, 0, overlapsPrevious.load(std::memory_order_relaxed)};
+  }
   Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
                 bool checksIndices, LastLaunch &last) const;
   /// There is no kernel or program of this name, or none with these parameters.

@@ -62,6 +62,8 @@ TILEWRIGHT_API tilewright_code tilewright_attention_forward_workspace_size(
     int device, uint64_t *bytes);
 TILEWRIGHT_API tilewright_code
 tilewright_attention_forward_check_indices(tilewright_attention_forward *plan, int wanted);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_forward_overlap_previous(tilewright_attention_forward *plan, int wanted);
 TILEWRIGHT_API tilewright_code tilewright_attention_forward_run(
     const tilewright_attention_forward *plan, const tilewright_attention_forward_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);
@@ -116,6 +118,8 @@ TILEWRIGHT_API tilewright_code tilewright_attention_backward_workspace_size(
     int device, uint64_t *bytes);
 TILEWRIGHT_API tilewright_code
 tilewright_attention_backward_check_indices(tilewright_attention_backward *plan, int wanted);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_backward_overlap_previous(tilewright_attention_backward *plan, int wanted);
 TILEWRIGHT_API tilewright_code tilewright_attention_backward_run(
     const tilewright_attention_backward *plan, const tilewright_attention_backward_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);
@@ -205,6 +209,8 @@ TILEWRIGHT_API tilewright_code tilewright_attention_decode_workspace_size(
     int device, uint64_t *bytes);
 TILEWRIGHT_API tilewright_code
 tilewright_attention_decode_check_indices(tilewright_attention_decode *plan, int wanted);
+TILEWRIGHT_API tilewright_code
+tilewright_attention_decode_overlap_previous(tilewright_attention_decode *plan, int wanted);
 TILEWRIGHT_API tilewright_code tilewright_attention_decode_run(
     const tilewright_attention_decode *plan, const tilewright_attention_decode_args *args,
     void *workspace, uint64_t workspace_bytes, void *stream);

@@ -134,6 +134,14 @@ TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
  * be captured. Without the check, results are still defined. */
 TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
                                                                   int wanted);
+/* Whether a run may start before the previous launch of its stream has ended (programmatic
+ * dependent launch): 0, the default, or 1. It then waits for the end of that launch before it
+ * accesses memory. Kernels that cannot wait, such as those for GPUs before compute capability 9.0,
+ * start as ever. All kernels of the stream that are launched in this way, also those of other
+ * libraries, must wait for the launch before them. attention_append lets the next launch start at
+ * once, and the kernels that decode can wait. */
+TILEWRIGHT_API tilewright_code
+tilewright_operation_overlap_previous(tilewright_operation *operation, int wanted);
 /* Does not allocate or synchronize and may be captured, unless it checks indices. The workspace
  * is aligned to 256 bytes, and null if none is needed. A scalar that is left out has its default.
  *
@@ -359,6 +367,8 @@ TILEWRIGHT_API tilewright_code tilewright_attention_workspace_size(
     int device, uint64_t *bytes);
 TILEWRIGHT_API tilewright_code tilewright_attention_check_indices(tilewright_attention *plan,
                                                                   int wanted);
+TILEWRIGHT_API tilewright_code tilewright_attention_overlap_previous(tilewright_attention *plan,
+                                                                     int wanted);
 TILEWRIGHT_API tilewright_code tilewright_attention_run(const tilewright_attention *plan,
                                                         const tilewright_argument *arguments,
                                                         size_t num_arguments, void *workspace,

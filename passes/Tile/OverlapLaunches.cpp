@@ -25,8 +25,13 @@ struct TileOverlapLaunchesPass
 
   void runOnOperation() override {
     const Target *chip = Target::find(target.getValue());
-    if (!chip || !chip->has(Feature::DependentLaunch))
+    if (!chip || !chip->has(Feature::DependentLaunch)) {
+      for (auto kernel : getOperation().getOps<KernelOp>()) {
+        tgpu::awaitsLaunchAttr.remove(kernel);
+        tgpu::allowsLaunchAttr.remove(kernel);
+      }
       return;
+    }
     for (auto program : getOperation().getOps<ProgramOp>()) {
       // Launches with conditions, too: whichever are executed, the first one has none before it.
       auto launches = llvm::to_vector(program.getBody().getOps<LaunchOp>());

@@ -144,8 +144,9 @@ class RuntimeTest(unittest.TestCase):
         bundle = compiler.compile_bundle(FORWARD, {"D": 32, "T": "f16", "PACKED": True})
         operation = runtime.Operation(self.library, self.library.load(bundle), "attention_forward", {"D": "32"})
         for plan in (operation, self.forward, self.backward):
-            plan.check_indices()
-            plan.check_indices(False)
+            for change in (plan.check_indices, plan.overlap_previous):
+                change()
+                change(False)
         rows, offsets = Tensor(1, 2, 300, 32), Tensor(4, dtype="torch.int32")
         packed = operation.pack({"q": rows, "k": rows, "v": rows, "o": rows, "cu_seqlens_q": offsets,
                                  "cu_seqlens_k": offsets, "scale": 0.125, "window_left": -1,
@@ -155,6 +156,8 @@ class RuntimeTest(unittest.TestCase):
             for plan in (operation, self.forward, self.backward):
                 with self.assertRaisesRegex(ValueError, re.escape(f"wanted must be True or False, but got {wrong!r}")):
                     plan.check_indices(wanted=wrong)
+                with self.assertRaisesRegex(ValueError, re.escape(f"wanted must be True or False, but got {wrong!r}")):
+                    plan.overlap_previous(wanted=wrong)
         operation.handle.value, handle = None, operation.handle.value
         self.expect("operation must be a valid pointer, but got null", operation.check_indices)
         operation.handle.value = handle

@@ -14,7 +14,21 @@
 // RUN: tilewrightc %s --program=three --target=sm_90a --emit=bundle --code %t.without.ptx -o %t.twb
 // RUN: grep -ao '"abi":.*' %t.twb | FileCheck %s --check-prefix=WITHOUT
 
-// NONE-NOT: _launch}
+// Marks of an author, for runs that follow each other. Other targets have none.
+// RUN: tilewrightc %kernels/attention_append.mlir --param D=64 --param T=f16 --target=sm_90a --emit=tgpu | FileCheck %s --check-prefix=APPEND
+// RUN: tilewrightc %kernels/attention_append.mlir --param D=64 --param T=f16 --target=sm_80 --emit=tgpu | FileCheck %s --check-prefix=NONE
+// RUN: tilewrightc %kernels/attention_decode.mlir --param D=64 --param T=f16 --target=sm_90a --emit=tgpu | FileCheck %s --check-prefix=DECODE
+// RUN: tilewrightc %kernels/attention_decode.mlir --param D=64 --param T=f16 --target=sm_80 --emit=tgpu | FileCheck %s --check-prefix=NONE
+// APPEND: tgpu.kernel @attention_append
+// APPEND: tgpu.allows_launch
+// APPEND-NOT: tgpu.awaits_launch
+// DECODE: tgpu.kernel @attention_decode_part
+// DECODE: tgpu.allows_launch, tgpu.awaits_launch
+// DECODE: tgpu.kernel @attention_decode_merge
+// DECODE-NOT: tgpu.allows_launch
+// DECODE: tgpu.awaits_launch
+
+// NONE-NOT: s_launch
 
 // The first launch follows none, the last precedes none. One with a condition may be left out: the launch after it then
 // waits for the one before it.

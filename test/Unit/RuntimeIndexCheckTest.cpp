@@ -414,6 +414,15 @@ TEST_F(IndexChecksInC, OfOperations) {
   EXPECT_EQ(runList(), TILEWRIGHT_OK) << tilewright_last_error();
   EXPECT_C_FAILURE(tilewright_operation_check_indices(nullptr, 1), TILEWRIGHT_INVALID_ARGUMENT,
                    "operation must be a valid pointer, but got null");
+  EXPECT_EQ(tilewright_operation_overlap_previous(operation, 1), TILEWRIGHT_OK);
+  EXPECT_C_FAILURE(tilewright_operation_overlap_previous(operation, 2), TILEWRIGHT_INVALID_ARGUMENT,
+                   "wanted must be 0 or 1, but got 2");
+  EXPECT_C_FAILURE(tilewright_operation_overlap_previous(nullptr, 1), TILEWRIGHT_INVALID_ARGUMENT,
+                   "operation must be a valid pointer, but got null");
+  EXPECT_C_FAILURE(tilewright_attention_overlap_previous(nullptr, 1), TILEWRIGHT_INVALID_ARGUMENT,
+                   "plan must be a valid pointer, but got null");
+  EXPECT_C_FAILURE(tilewright_attention_decode_overlap_previous(nullptr, 1),
+                   TILEWRIGHT_INVALID_ARGUMENT, "plan must be a valid pointer, but got null");
 }
 
 TEST_F(IndexChecksInC, OfPlans) {

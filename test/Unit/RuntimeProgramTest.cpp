@@ -181,6 +181,35 @@ TEST_F(Programs, OverlapAcrossAnEmptyGrid) {
   EXPECT_EQ(fake().launches[1].grid[0], 3u);
 }
 
+// The first launch, too, if the application says so, and its kernel waits.
+TEST_F(Programs, OverlapThePreviousRunOnRequest) {
+  using Flags = std::vector<bool>;
+  Operation operation = create(threeLaunchesBundle());
+  EXPECT_OK(operation.prepare(0));
+  operation.overlapPrevious(true);
+  EXPECT_EQ(overlapsOf(operation, 36 * 128), (Flags{true, true, true}));
+  EXPECT_EQ(overlapsOf(operation, 100 * 128), (Flags{true, false, false}));
+  operation.overlapPrevious(false);
+  EXPECT_EQ(overlapsOf(operation, 300), (Flags{false, true, true}));
+  Operation other = create(overlappingBundle()); // whose first kernel does not wait
+  EXPECT_OK(other.prepare(0));
+  other.overlapPrevious(true);
+  EXPECT_EQ(overlapsOf(other, 300), (Flags{false, true}));
+}
+
+TEST_F(OperationTest, OverlapsThePreviousRunOnRequest) {
+  BundleWriter writer = scaleBundle();
+  writer.manifest.kernels[0].awaitsLaunch = true;
+  Operation operation = create(writer, writer.manifest.kernels[0].name);
+  EXPECT_OK(operation.prepare(0));
+  Arguments arguments = scaleArguments(300);
+  for (bool wanted : {false, true}) {
+    operation.overlapPrevious(wanted);
+    EXPECT_OK(operation.run(arguments.data(), arguments.size(), 0, 0, nullptr));
+    EXPECT_EQ(fake().launches.back().overlaps, wanted);
+  }
+}
+
 TEST_F(Programs, OverlapLaunchesOfClusters) {
   BundleWriter writer = overlappingBundle();
   writer.manifest.kernels[1].cluster = {3, 1, 1};
