@@ -153,8 +153,9 @@ TEST_P(OtherForms, SavesProbabilities) {
       SavedForward saved = runSavingProbabilities(problem, type, inputs);
       for (int64_t row = 0, at = 0; row < problem.B * problem.Hq * problem.Sq; ++row)
         for (int64_t j = 0; j < problem.Skv; ++j, ++at)
-          if (!problem.keeps(0, 0, row % problem.Sq, j)) // the same for all heads
+          if (!problem.keeps(0, 0, row % problem.Sq, j)) { // the same for all heads
             ASSERT_EQ(saved.p[at], 0.0) << describe(problem, type) << " at " << row << ", " << j;
+          }
       // What it stores is what the backward takes.
       inputs.probabilities = saved.p;
       runFromProbabilities(problem, type, inputs, nullptr);
