@@ -54,8 +54,8 @@ class Topology:
 @dataclass(frozen=True)
 class Rates:
     """How fast one GPU computes: an H200, fitted to docs/figures/h200.json (bf16)."""
-    forward: dict = field(default_factory=lambda: {64: 632e12, 128: 830e12, 256: 865e12})  # FLOP/s of long sequences, by width
-    backward: dict = field(default_factory=lambda: {64: 578e12, 128: 672e12, 256: 576e12})
+    forward: dict = field(default_factory=lambda: {64: 632e12, 128: 858e12, 256: 865e12})  # FLOP/s of long sequences, by width
+    backward: dict = field(default_factory=lambda: {64: 578e12, 128: 692e12, 256: 576e12})
     wide: float = 30e12  # FLOP/s for elements of more than two bytes (assumed)
     row_keys: int = 200  # what a row costs besides its pairs, in pairs: loads of Q, stores of O, the first copies
     edge_keys: int = 100  # pairs that are computed and masked in a row where an edge of the mask is, in blocks
