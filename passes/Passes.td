@@ -974,9 +974,9 @@ def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
   let description = [{
     Marks the kernels of a program that other launches follow `tgpu.allows_launch`, and those that follow others
     `tgpu.awaits_launch`, for targets with programmatic dependent launches (compute capability 9.0 and later). The
-    runtime starts such a launch early if its blocks and those of the previous launch all have a multiprocessor of their
-    own. Of attention_decode with few sequences, the merge of parts then starts while parts are attended, which hides
-    the time between two launches.
+    runtime starts such a launch early if its blocks and those of all launches of the run that may still run have a
+    multiprocessor of their own. Of attention_decode with few sequences, the merge of parts then starts while parts are
+    attended, which hides the time between two launches.
 
     Before:
     ```mlir
@@ -993,8 +993,8 @@ def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
     tile.kernel @second (...) grid(...) attributes {tgpu.awaits_launch} { ... }
     ```
 
-    An author may mark kernels as well, whose runs follow runs of others: attention_append allows, and attention_decode
-    awaits (`overlap_previous` of a plan). For other targets, the pass removes such marks.
+    An author may mark kernels as well, for runs that follow other runs: attention_append allows, and the first kernels
+    of the decodes await (`overlap_previous` of a plan). For other targets, the pass removes such marks.
 
     Not its job: where a kernel waits, before its first access to memory (convert-tgpu-to-nvvm), and whether a launch
     starts early (the runtime).

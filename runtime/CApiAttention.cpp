@@ -154,8 +154,9 @@ Status toDecodeDesc(const tilewright_attention_decode_desc &desc, AttentionDecod
     return status;
   if (desc.cache_type != desc.type)
     wanted.cacheType = ElementType(desc.cache_type);
-  for (auto [flag, name] : {std::pair(desc.overlap_previous, "overlap_previous"),
-                            std::pair(desc.lengths_are_older, "lengths_are_older"),
+  if (Status status = expectFlag(desc.overlap_previous, "overlap_previous"); !status)
+    return status;
+  for (auto [flag, name] : {std::pair(desc.lengths_are_older, "lengths_are_older"),
                             std::pair(int(desc.spare_sms), "spare_sms")})
     if (flag)
       return notSupported(name, "0", std::to_string(flag));
@@ -310,6 +311,7 @@ tilewright_code tilewright_attention_decode_create(const tilewright_bundle *bund
     Result<AttentionDecode> created = AttentionDecode::create(driver, bundle->bundle, wanted);
     if (!created)
       return created.status();
+    created->overlapPrevious(desc->overlap_previous != 0);
     *plan = new tilewright_attention_decode{std::move(*created), driverStatus};
     return Status::success();
   });

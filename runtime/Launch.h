@@ -99,7 +99,7 @@ Status gridOf(const PreparedKernel &kernel, const ExprInputs &inputs, unsigned (
               bool &isEmpty);
 
 /// The last kernel that a program has launched, null before the first one, and how many blocks may
-/// still run: its own, and those of the launches with which it overlaps.
+/// still run: its own, and those of the launches of the run with which it overlaps.
 struct LastLaunch {
   const PreparedKernel *kernel = nullptr;
   int64_t blocks = 0;
@@ -109,7 +109,8 @@ struct LastLaunch {
 /// Whether a launch may start before the last one of its program has ended: if both kernels are
 /// made for it, and all blocks have a multiprocessor of their own. With fewer multiprocessors, the
 /// blocks that wait gather on those that are free: a decode of 128 blocks and a merge of 64 take
-/// 1.1 of the time on 132, one of 64 and 64 0.88 (B1 S16k and S1k, H200, 2026-11-30).
+/// 1.1 of the time on 132, one of 64 and 64 0.88 (B1 S16k and S1k, H200, 2026-11-30). Before the
+/// first launch of a run: if the application wants it and the kernel waits, whatever the blocks.
 bool mayOverlap(const LastLaunch &last, const PreparedKernel &kernel, int64_t blocks,
                 int64_t multiprocessors);
 

@@ -477,17 +477,18 @@ Status Operation::Impl::launchForm(const PreparedForm &form, const ExprInputs &i
                                           name, stream);
         !status)
       return status;
+  LastLaunch last = beforeRun();
   const std::vector<WorkspaceSpec> &workspaces = form.form->spec->workspaces;
   for (size_t i = 0; i < workspaces.size(); ++i) {
     uint64_t end = i + 1 < workspaces.size() ? views[i + 1].bits : workspaceEnd;
     if (!workspaces[i].fill || end == views[i].bits)
       continue;
+    last.mayOverlapOther = false; // the first launch follows the fill
     if (cuda::Result result = driver.cuMemsetD32Async(views[i].bits, *workspaces[i].fill,
                                                       (end - views[i].bits) / 4, stream))
       return driver.check(result, "cuMemsetD32Async",
                           "fill workspace '" + workspaces[i].name + "' of program '" + name + "'");
   }
-  LastLaunch last = beforeRun();
   for (size_t i = 0; i < form.steps.size(); ++i)
     if (choices[i].kernel)
       if (Status status = launch(*choices[i].kernel, {choices[i].arguments, inputs.smCount}, stream,

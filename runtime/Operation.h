@@ -69,10 +69,11 @@ public:
   void checkIndices(bool isWanted);
 
   /// Whether a run may start before the previous launch of its stream has ended; by default it may
-  /// not. The first kernel of the run must wait for that launch (`tgpu.awaits_launch`, as the
-  /// decodes do), or nothing changes, and so must all kernels of the stream that are launched in
-  /// this way, by whichever library. The launch before is, for example, one of attention_append,
-  /// which lets the next one start at once. The change applies to the next run of every thread.
+  /// not. Nothing changes unless the first kernel of the run waits for that launch
+  /// (`tgpu.awaits_launch`, as the decodes do), and no workspace is filled before. All kernels of
+  /// the stream that are launched in this way, by whichever library, must wait, too. The launch
+  /// before is, for example, one of attention_append, which lets the next one start when all its
+  /// blocks have. The change applies to the next run of every thread.
   void overlapPrevious(bool isWanted);
 
   /// "scale D=64,T=bf16": the name, and the parameters that the operation was created with.

@@ -135,11 +135,12 @@ TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
 TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
                                                                   int wanted);
 /* Whether a run may start before the previous launch of its stream has ended (programmatic
- * dependent launch): 0, the default, or 1. It then waits for the end of that launch before it
- * accesses memory. Kernels that cannot wait, such as those for GPUs before compute capability 9.0,
- * start as ever. All kernels of the stream that are launched in this way, also those of other
- * libraries, must wait for the launch before them. attention_append lets the next launch start at
- * once, and the kernels that decode can wait. */
+ * dependent launch): 0, the default, or 1. Its first kernel then waits for the end of that launch
+ * before it accesses memory. Those of attention_decode, attention_mla_decode and
+ * attention_mla_decode_bytes can wait; others start as ever, as do all on GPUs before compute
+ * capability 9.0, and with drivers before CUDA 12.3. All kernels of the stream that are launched in
+ * this way, also those of other libraries, must wait for the launch before them. attention_append
+ * lets the next launch start when all its blocks have. */
 TILEWRIGHT_API tilewright_code
 tilewright_operation_overlap_previous(tilewright_operation *operation, int wanted);
 /* Does not allocate or synchronize and may be captured, unless it checks indices. The workspace

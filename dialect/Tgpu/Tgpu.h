@@ -101,11 +101,11 @@ mlir::RankedTensorType getTensorType(SharedType type);
 
 /// By an author: tiles of fewer rows than wgmma multiplies are held transposed.
 inline constexpr UnitMark<tile::KernelOp> transposeFewRowsAttr{"tgpu.transpose_few_rows"};
-/// Other launches of a program come before the kernel's, which may start while the last of them
-/// runs: the kernel waits for its end before it accesses memory.
+/// Other launches of a program, or by an author other runs, come before the kernel's, which may
+/// start while the last of them runs: the kernel waits for its end before it accesses memory.
 inline constexpr UnitMark<tile::KernelOp, KernelOp> awaitsLaunchAttr{"tgpu.awaits_launch"};
-/// Other launches of a program follow the kernel's. The next one may start as soon as all blocks of
-/// the kernel have.
+/// Other launches of a program, or by an author other runs, follow the kernel's. The next one may
+/// start as soon as all blocks of the kernel have.
 inline constexpr UnitMark<tile::KernelOp, KernelOp> allowsLaunchAttr{"tgpu.allows_launch"};
 /// The mask is held transposed: [positions of the block, fixed positions].
 inline constexpr UnitMark<tile::ForBlocksOp> transposedKeepAttr{"tgpu.transposed_keep"};

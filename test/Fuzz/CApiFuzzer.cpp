@@ -229,6 +229,9 @@ public:
     }
     case 12:
       see(tilewright_operation_check_indices(operation, device));
+      see(tilewright_operation_overlap_previous(operation, device));
+      see(tilewright_attention_forward_overlap_previous(forward, device));
+      see(tilewright_attention_backward_overlap_previous(backward, device));
       see(tilewright_attention_forward_check_indices(forward, device));
       return see(tilewright_attention_backward_check_indices(backward, device));
     case 13:
@@ -255,6 +258,7 @@ public:
       auto [list, count] = structs.arguments();
       see(tilewright_attention_describe(structs.attention(), list, count));
       see(tilewright_attention_check_support(attention, 9, 0, device));
+      see(tilewright_attention_overlap_previous(attention, device));
       return see(tilewright_attention_check_indices(attention, device));
     }
     case 17: {

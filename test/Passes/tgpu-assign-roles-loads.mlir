@@ -37,6 +37,9 @@
 // RUN: tilewright-opt %t/refused.mlir -split-input-file -verify-diagnostics --tgpu-assign-roles
 // RUN: not tilewright-opt %t/pages.mlir --tgpu-plan-schedule=schedule=load_roles=2,dynamic=0 2>&1 | FileCheck %s --check-prefix=STATIC
 // STATIC: error: 'tgpu.kernel' op load_roles must be 1, or 2 if dynamic is 1, but got 2; use dynamic=1 for two
+// Elements of a tile, which the iteration needs, are read early, whatever its product.
+// RUN: sed 's/^    %%s_pending/    %%e = tgpu.read %%v_buffer : !x -> tensor<128x64xbf16, #tgpu.wgmma<2>>\n&/' %t/pages.mlir | not tilewright-opt --tgpu-plan-schedule=schedule=load_roles=2 --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=ELEMENTS
+// ELEMENTS: error: kernel cannot have two roles that copy: {{.*}}, but got none of the latter; use the schedule load_roles=1
 // RUN: split-file %S/tgpu-assign-roles-gather.mlir %t/gather
 // RUN: sed 's/= 232>/= 232, group = 1, dynamic = 1, load_roles = 2>/' %t/gather/rows.mlir | not tilewright-opt --tgpu-assign-roles 2>&1 | FileCheck %s --check-prefix=GATHER
 // GATHER: [[#]]:{{.*}} error: kernel cannot have two roles that copy: the second one needs a warp that would be idle, but got a row that two of these gather; use the schedule load_roles=1

@@ -471,13 +471,12 @@ TEST_F(DecodePlan, ChecksDescriptions) {
     EXPECT_C_FAILURE(create(), code, text);
     field = kept;
   };
-  refuses(desc.overlap_previous, 1,
-          "overlap_previous of decoding must be 0, but got 1; other values are not supported yet");
   refuses(desc.lengths_are_older, 1,
           "lengths_are_older of decoding must be 0, but got 1; other values are not supported yet");
   refuses(desc.spare_sms, 4,
           "spare_sms of decoding must be 0, but got 4; other values are not supported yet");
   constexpr tilewright_code invalid = TILEWRIGHT_INVALID_ARGUMENT;
+  refuses(desc.overlap_previous, 2, "overlap_previous must be 0 or 1, but got 2", invalid);
   for (int64_t rows : {-1, 17})
     refuses(desc.max_rows, rows,
             ("the rows of decoding must be a number of queries from 1 to 16 for each sequence, but "
@@ -515,6 +514,26 @@ TEST_F(DecodePlan, ChecksDescriptions) {
   EXPECT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
   desc.max_rows = 0; // one
   EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
+}
+
+// By the description, and by the function.
+TEST_F(DecodePlan, OverlapsThePreviousRunOnRequest) {
+  BundleWriter writer = decodeBundle();
+  for (KernelSpec &kernel : writer.manifest.kernels)
+    kernel.awaitsLaunch = true;
+  load(writer);
+  auto overlaps = [&] {
+    EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
+    return fake().launches.back().overlaps;
+  };
+  desc.overlap_previous = 1;
+  ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+  ASSERT_EQ(tilewright_attention_decode_prepare(plan, 0), TILEWRIGHT_OK);
+  EXPECT_TRUE(overlaps());
+  EXPECT_EQ(tilewright_attention_decode_overlap_previous(plan, 0), TILEWRIGHT_OK);
+  EXPECT_FALSE(overlaps());
+  EXPECT_EQ(tilewright_attention_decode_overlap_previous(plan, 1), TILEWRIGHT_OK);
+  EXPECT_TRUE(overlaps());
 }
 
 TEST_F(DecodePlan, AnswersWithoutADriver) {

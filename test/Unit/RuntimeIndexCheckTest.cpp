@@ -451,6 +451,7 @@ TEST_F(IndexChecksInC, OfPlans) {
   for (const char *name : {"do", "dq", "dk", "dv"})
     gradient.arguments.push_back(ArgumentSpec::view(name, ElementType::BF16, {-1, -1, -1, 64}));
   gradient.arguments.push_back(ArgumentSpec::view("lse", ElementType::F32, {-1, -1, -1}));
+  kernel.awaitsLaunch = gradient.awaitsLaunch = true;
   writer.manifest.kernels = {kernel, gradient};
   load(writer);
 
@@ -480,7 +481,12 @@ TEST_F(IndexChecksInC, OfPlans) {
   auto runForward = [&] {
     return tilewright_attention_forward_run(forward, &args, nullptr, 0, streamOf(0));
   };
-  EXPECT_EQ(runForward(), TILEWRIGHT_OK) << tilewright_last_error();
+  // The other flag of a plan.
+  for (int wanted : {1, 0}) {
+    EXPECT_EQ(tilewright_attention_forward_overlap_previous(forward, wanted), TILEWRIGHT_OK);
+    EXPECT_EQ(runForward(), TILEWRIGHT_OK) << tilewright_last_error();
+    EXPECT_EQ(fake().launches.back().overlaps, wanted == 1);
+  }
   EXPECT_EQ(tilewright_attention_forward_check_indices(forward, 1), TILEWRIGHT_OK);
   EXPECT_C_FAILURE(runForward(), TILEWRIGHT_INVALID_ARGUMENT,
                    ("kernel 'attention_forward'" + std::string(rest)).c_str());
@@ -505,7 +511,11 @@ TEST_F(IndexChecksInC, OfPlans) {
   auto runBackward = [&] {
     return tilewright_attention_backward_run(backward, &gradients, nullptr, 0, streamOf(0));
   };
-  EXPECT_EQ(runBackward(), TILEWRIGHT_OK) << tilewright_last_error();
+  for (int wanted : {1, 0}) {
+    EXPECT_EQ(tilewright_attention_backward_overlap_previous(backward, wanted), TILEWRIGHT_OK);
+    EXPECT_EQ(runBackward(), TILEWRIGHT_OK) << tilewright_last_error();
+    EXPECT_EQ(fake().launches.back().overlaps, wanted == 1);
+  }
   EXPECT_EQ(tilewright_attention_backward_check_indices(backward, 1), TILEWRIGHT_OK);
   EXPECT_C_FAILURE(runBackward(), TILEWRIGHT_INVALID_ARGUMENT,
                    ("kernel 'attention_backward'" + std::string(rest)).c_str());

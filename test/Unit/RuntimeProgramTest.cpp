@@ -107,7 +107,8 @@ TEST_F(Programs, DoNotOverlapLaunchesOfKernelsThatDoNotWait) {
   }
 }
 
-// The first launch of a run never overlaps with what was launched before, even by the same plan.
+// The first launch of a run does not overlap with what was launched before, even by the same plan,
+// unless that is requested.
 TEST_F(Programs, DoNotOverlapLaunchesOfDifferentRuns) {
   BundleWriter writer = overlappingBundle();
   for (KernelSpec &kernel : writer.manifest.kernels)
@@ -181,20 +182,29 @@ TEST_F(Programs, OverlapAcrossAnEmptyGrid) {
   EXPECT_EQ(fake().launches[1].grid[0], 3u);
 }
 
-// The first launch, too, if the application says so, and its kernel waits.
+// The first launch, too, if the application says so, its kernel waits, and no workspace is filled
+// before it.
 TEST_F(Programs, OverlapThePreviousRunOnRequest) {
   using Flags = std::vector<bool>;
-  Operation operation = create(threeLaunchesBundle());
+  auto filled = [](BundleWriter writer, bool isFilled) {
+    if (!isFilled)
+      formOf(writer.manifest.programs[0]).workspaces[1].fill.reset();
+    return writer;
+  };
+  Operation operation = create(filled(threeLaunchesBundle(), false));
   EXPECT_OK(operation.prepare(0));
   operation.overlapPrevious(true);
   EXPECT_EQ(overlapsOf(operation, 36 * 128), (Flags{true, true, true}));
   EXPECT_EQ(overlapsOf(operation, 100 * 128), (Flags{true, false, false}));
   operation.overlapPrevious(false);
   EXPECT_EQ(overlapsOf(operation, 300), (Flags{false, true, true}));
-  Operation other = create(overlappingBundle()); // whose first kernel does not wait
-  EXPECT_OK(other.prepare(0));
-  other.overlapPrevious(true);
-  EXPECT_EQ(overlapsOf(other, 300), (Flags{false, true}));
+  for (auto [writer, isFilled] : {std::pair(threeLaunchesBundle(), true),
+                                  {overlappingBundle(), false}}) { // its first kernel does not wait
+    Operation other = create(filled(writer, isFilled));
+    EXPECT_OK(other.prepare(0));
+    other.overlapPrevious(true);
+    EXPECT_FALSE(overlapsOf(other, 300)[0]);
+  }
 }
 
 TEST_F(OperationTest, OverlapsThePreviousRunOnRequest) {

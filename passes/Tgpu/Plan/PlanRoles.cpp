@@ -99,7 +99,7 @@ void setSlots(const CopyGroup &group, int64_t slots) {
       ringStagesAttr.set(copy, slots);
 }
 
-/// If rings of two slots do not fit, gives buffers that only early products read one slot. Adds
+/// If rings of two slots do not fit, gives buffers that only early readers need one slot. Adds
 /// those groups to `groups` and returns the bytes of their slots.
 int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory,
                     SmallVector<const CopyGroup *> &groups) {
@@ -117,8 +117,8 @@ int64_t giveOneSlot(const RoleSlice &slice, int64_t room, Memory &memory,
   return bytes;
 }
 
-/// Groups of buffers that both early and late products read. They are held during two iterations,
-/// so copies can run ahead only with a third slot.
+/// Groups of buffers that both early readers and late products read. They are held during two
+/// iterations, so copies can run ahead only with a third slot.
 SmallVector<const CopyGroup *> getHeldGroups(const RoleSlice &slice) {
   SmallVector<const CopyGroup *> held;
   for (const CopyGroup &group : slice.groups) {
