@@ -71,22 +71,18 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       constexpr int64_t rowsOfWarp = 16;
       if (hasWgmma)
         tgpu::orientProducts(kernel, rowsOfWarp * usable);
-      Attribute blocks = kernel->getAttr(blocksAttrName);
-      Attribute strategy = kernel->getAttr(strategyAttrName);
-      bool awaits = tgpu::awaitsLaunchAttr.isOn(kernel);
-      bool allows = tgpu::allowsLaunchAttr.isOn(kernel);
+      NamedAttrList kept; // the first two for reports
+      for (StringRef key : std::initializer_list<StringRef>{blocksAttrName, strategyAttrName,
+                                                            tgpu::awaitsLaunchAttr.name,
+                                                            tgpu::allowsLaunchAttr.name})
+        if (Attribute value = kernel->getAttr(key))
+          kept.append(key, value);
       StringAttr name = kernel.getSymNameAttr();
       if (failed(tgpu::KernelMapper(kernel, *machine, usable).run()))
         return signalPassFailure();
       Operation *mapped = SymbolTable::lookupSymbolIn(getOperation(), name);
-      for (auto [key, value] :
-           {std::pair(blocksAttrName, blocks), std::pair(strategyAttrName, strategy)})
-        if (value) // for reports
-          mapped->setAttr(key, value);
-      if (awaits)
-        tgpu::awaitsLaunchAttr.set(mapped);
-      if (allows)
-        tgpu::allowsLaunchAttr.set(mapped);
+      for (NamedAttribute attribute : kept)
+        mapped->setAttr(attribute.getName(), attribute.getValue());
     }
   }
 };

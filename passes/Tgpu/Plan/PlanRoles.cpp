@@ -359,9 +359,7 @@ FailureOr<bool> RolePlanner::findLoops() {
   if (failed(found))
     return must ? FailureOr<bool>(failure()) : false;
   slice = std::move(*found);
-  for (const CopyGroup &group : slice.groups)
-    if (scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
-      loops.push_back(loop);
+  loops = slice.getCopyingLoops();
   if (llvm::none_of(loops, feedsWgmma))
     return reject("no loop copies operands of wgmma; multiply tiles in a loop as tile.load gives "
                   "them");

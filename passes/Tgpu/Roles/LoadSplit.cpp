@@ -50,10 +50,7 @@ LogicalResult tgpu::verifyLoadSplit(KernelOp kernel, const RoleSlice &slice, boo
       return reject(group.gathers.front().ops.front(),
                     "the second one needs a warp that would be idle, but got a row that two of "
                     "these gather");
-  SmallVector<scf::ForOp> loops;
-  for (const CopyGroup &group : slice.groups)
-    if (scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
-      loops.push_back(loop);
+  SmallVector<scf::ForOp> loops = slice.getCopyingLoops();
   if (loops.empty())
     return reject(kernel, "a loop must copy tiles for its products, but got none that does");
   for (scf::ForOp loop : loops) {

@@ -69,6 +69,14 @@ struct RoleSlice {
     });
   }
 
+  /// The loops that copy, each once.
+  llvm::SmallVector<mlir::scf::ForOp> getCopyingLoops() const {
+    llvm::SmallVector<mlir::scf::ForOp> loops;
+    for (const CopyGroup &group : groups)
+      if (mlir::scf::ForOp loop = group.getLoop(); loop && !llvm::is_contained(loops, loop))
+        loops.push_back(loop);
+    return loops;
+  }
   bool hasGathers() const {
     return llvm::any_of(groups, [](const CopyGroup &group) { return !group.gathers.empty(); });
   }
