@@ -1266,6 +1266,10 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
     iteration writes to shared memory for its own products, rings that products of this and of the next iteration read
     get three.
 
+    Rings have as many slots as fit, at most six. Where no other block reads what iterations copy (`tgpu.read_once`), so
+    that all of it comes from memory, they have two, or as many as hold 64 KiB: with more bytes on their way, the queues
+    of the memory are longer, and nothing arrives earlier. `tgpu.most_stages` of the kernel is another limit.
+
     If the tiles of a thread exceed its registers and two roles can compute some of the results each, they do
     (`compute_roles` = 2). The rings between them get one slot (`tgpu.ring_stages` on the operations that compute what
     is handed over) if two would leave no room for two stages of the others.

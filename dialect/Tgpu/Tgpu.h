@@ -107,6 +107,9 @@ inline constexpr UnitMark<tile::KernelOp, KernelOp> awaitsLaunchAttr{"tgpu.await
 /// Other launches of a program, or by an author other runs, follow the kernel's. The next one may
 /// start as soon as all blocks of the kernel have.
 inline constexpr UnitMark<tile::KernelOp, KernelOp> allowsLaunchAttr{"tgpu.allows_launch"};
+/// The rings of the kernel's loops have at most this many slots, though more fit.
+inline constexpr DiscardableAttr<I64Attr, tile::KernelOp, KernelOp> mostStagesAttr{
+    "tgpu.most_stages"};
 /// The mask is held transposed: [positions of the block, fixed positions].
 inline constexpr UnitMark<tile::ForBlocksOp> transposedKeepAttr{"tgpu.transposed_keep"};
 /// The tile may be copied through shared memory.

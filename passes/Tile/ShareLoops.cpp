@@ -5,6 +5,7 @@
 // several instances share its iterations.
 
 #include "base/Target/Target.h"
+#include "dialect/Tgpu/Tgpu.h"
 #include "dialect/Tile/Origin.h"
 #include "dialect/Tile/TileExpr.h"
 #include "passes/Passes.h"
@@ -300,6 +301,7 @@ private:
       if (!part) {
         part = found.writeShare();
         merge = found.writeMerge();
+        tgpu::mostStagesAttr.set(part, choice.row->mostStages);
         for (auto [written, what] : {std::pair(part, "a share of the iterations of its loop"),
                                      std::pair(merge, "the merge of shares of a loop")}) {
           symbols->insert(written);

@@ -52,6 +52,7 @@ struct SharesRow {
   int64_t most;               ///< shares
   int64_t iterations;         ///< of a share, at least
   int64_t rowsOfMerge;        ///< of a block of the launch that merges: maximum
+  int64_t mostStages;         ///< slots of the rings of a share
   /// For results of at most `extent` rows, blocks of at most these rows and columns. With fewer
   /// columns there are more blocks and fewer shares, whose states take less memory.
   struct Blocks {

@@ -6,6 +6,14 @@
 // RUN: tilewright-opt %s --tgpu-plan-schedule | FileCheck %s
 // RUN: tilewright-opt %s --tgpu-plan-schedule='schedule=stages=2,group=4,store_buffers=0,in_flight=0,load_registers=24,compute_registers=240' | FileCheck %s --check-prefix=FIXED
 // RUN: tilewright-opt %s --tgpu-plan-schedule=schedule=skeleton=synchronous | FileCheck %s --check-prefix=PLAIN
+// RUN: sed 's/_buffer : !view, !\([xy]\)$/_buffer {tgpu.read_once} : !view, !\1/' %s | tilewright-opt --tgpu-plan-schedule \
+// RUN:   | FileCheck %s --check-prefix=ONCE
+// RUN: sed 's/x_buffer : !view, !x$/x_buffer {tgpu.read_once} : !view, !x/' %s | tilewright-opt --tgpu-plan-schedule \
+// RUN:   | FileCheck %s --check-prefix=EITHER
+// RUN: sed 's/ 128)) {$/ 128)) attributes {tgpu.most_stages = 3 : i64} {/' %s | tilewright-opt --tgpu-plan-schedule \
+// RUN:   | FileCheck %s --check-prefix=MOST
+// RUN: sed 's/ 128)) {$/ 128)) attributes {tgpu.most_stages = 0 : i64} {/' %s | tilewright-opt --tgpu-plan-schedule \
+// RUN:   | FileCheck %s --check-prefix=ONCE
 // RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=compute_registers=100 2>&1 | FileCheck %s --check-prefix=REGISTERS
 // RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=group=many 2>&1 | FileCheck %s --check-prefix=GROUP
 // RUN: not tilewright-opt %s --tgpu-plan-schedule=schedule=color=red 2>&1 | FileCheck %s --check-prefix=KEY
@@ -31,6 +39,13 @@
 // FIXED-LABEL: tgpu.kernel @product
 // FIXED:         tgpu.role_schedule = #tgpu.role_schedule<load_registers = 24, compute_registers = 240, group = 4>
 // FIXED:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+// Two slots hold more than 64 KiB, if all comes from memory. Another limit is that of the kernel, but never less than two.
+// ONCE-LABEL: tgpu.kernel @product
+// ONCE:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2, in_flight = 1>}
+// EITHER-LABEL: tgpu.kernel @product
+// EITHER:       } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 4, in_flight = 1>}
+// MOST-LABEL: tgpu.kernel @product
+// MOST:         } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 3, in_flight = 1>}
 tgpu.kernel @product target "sm_90a" warps 8 (%a: !view, %b: !view, %c: !view)
     grid(%n = ceildiv(dim(c, 1), 256), %m = ceildiv(dim(c, 0), 128)) {
   %x_buffer = tgpu.alloc : !x

@@ -99,7 +99,7 @@ func.func private @merge(%a: !c, %b: !c) -> !c {
 // CHECK-LABEL: tile.kernel @product_share
 // CHECK-NOT: require
 // CHECK: (%a: {{.*}}, %c: {{.*}}, %states: !tile.view<[?, ?, ?], f32>)
-// CHECK: grid(%m = ceildiv(dim(c, 0), ROWS), %n = ceildiv(dim(c, 1), COLUMNS), %share = dim(states, 0)) attributes {strategy = "a share of the iterations of its loop, by the table: roles, up to 16 bits"}
+// CHECK: grid(%m = ceildiv(dim(c, 0), ROWS), %n = ceildiv(dim(c, 1), COLUMNS), %share = dim(states, 0)) attributes {strategy = "a share of the iterations of its loop, by the table: roles, up to 16 bits", tgpu.most_stages = 4 : i64}
 // CHECK: %[[STEP:.*]] = tile.param STEP : i32
 // CHECK: %[[DEPTH:.*]] = tile.dim %a, 1
 // CHECK: %[[SHARES:.*]] = tile.dim %states, 0

@@ -72,9 +72,9 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       if (hasWgmma)
         tgpu::orientProducts(kernel, rowsOfWarp * usable);
       NamedAttrList kept; // the first two for reports
-      for (StringRef key : std::initializer_list<StringRef>{blocksAttrName, strategyAttrName,
-                                                            tgpu::awaitsLaunchAttr.name,
-                                                            tgpu::allowsLaunchAttr.name})
+      for (StringRef key : std::initializer_list<StringRef>{
+               blocksAttrName, strategyAttrName, tgpu::awaitsLaunchAttr.name,
+               tgpu::allowsLaunchAttr.name, tgpu::mostStagesAttr.name})
         if (Attribute value = kernel->getAttr(key))
           kept.append(key, value);
       StringAttr name = kernel.getSymNameAttr();

@@ -77,6 +77,13 @@ struct RoleSlice {
         loops.push_back(loop);
     return loops;
   }
+  /// Whether all that iterations copy comes from memory, since no other block reads it.
+  bool readsMemoryOnly() const {
+    return llvm::all_of(groups, [](const CopyGroup &group) {
+      return !group.getLoop() ||
+             llvm::all_of(group.copies, [](CopyAsyncOp copy) { return readOnceAttr.isOn(copy); });
+    });
+  }
   bool hasGathers() const {
     return llvm::any_of(groups, [](const CopyGroup &group) { return !group.gathers.empty(); });
   }
