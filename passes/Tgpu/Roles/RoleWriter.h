@@ -159,6 +159,10 @@ private:
   bool copies(CopyAsyncOp copy);
   llvm::SmallVector<mlir::Value> getAll(mlir::ValueRange values); ///< in the new kernel
   void writeForLoad(mlir::Operation &op);
+  /// The loop behind whose first copies those of the whole tile are made; null: before the loop.
+  mlir::scf::ForOp findLoopBeforeTile();
+  CopyAsyncOp findFirstCopied(mlir::scf::ForOp loop);
+  void writeTileCopies(mlir::Value isNow);
   void writeForReduce(mlir::Operation &op);
   void writeForCompute(mlir::Operation &op);
   void writeCopy(CopyAsyncOp copy);
@@ -242,7 +246,8 @@ private:
   llvm::SmallVector<Scratch> scratch;
   llvm::DenseSet<mlir::Operation *> gatherOps; ///< of the old kernel, for the role that gathers
   llvm::DenseMap<mlir::Block *, mlir::Operation *> lastGathers; ///< the last of them in a loop
-  llvm::SmallVector<mlir::Value> uses; ///< current use count of each channel and scratch
+  llvm::SmallVector<CopyAsyncOp> tileCopies; ///< of the load role, that wait for findLoopBeforeTile
+  llvm::SmallVector<mlir::Value> uses;       ///< current use count of each channel and scratch
 };
 
 } // namespace tilewright::tgpu
