@@ -84,11 +84,35 @@ static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeW
   return result;
 }
 
+/// Decides the registers per thread with which a block is launched, of which its roles take their
+/// own: the most that there are, or, if the next launch may start early, only what the roles have
+/// on average. Then blocks of the next launch may have the others. A role that takes more than the
+/// launch gave waits for what other roles of its block give back, never for another block's.
+static int64_t setRegistersAtEntry(KernelEmitter &e, RolesOp op) {
+  const int64_t warps = e.b.threads.numWarps, most = Target::getRegistersAtEntry(warps);
+  if (llvm::all_of(op.getRegisters(), [](int64_t registers) { return registers == 0; }))
+    return most;
+  int64_t taken = 0;
+  bool areNamed = true;
+  for (auto [ofRole, registers] : llvm::zip_equal(op.getWarps(), op.getRegisters())) {
+    taken += ofRole * registers;
+    areNamed &= registers != 0;
+  }
+  int64_t average =
+      llvm::alignTo(llvm::divideCeil(taken, warps), uint64_t(Target::roleRegisterUnit));
+  if (!areNamed || !allowsLaunchAttr.isOn(e.kernel) || average >= most) {
+    nvvm::setLeastBlocks(e.func, 1);
+    return most;
+  }
+  nvvm::setRegisters(e.func, average);
+  return average;
+}
+
 static LogicalResult emitRoles(KernelEmitter &e, RolesOp op) {
   ThreadBuilder &b = e.b;
   // The shuffle tells ptxas that the warp's number is uniform across its lanes.
   Value wholeWarp = shuffle(b, "idx", b.threads.warp, b.i32(0));
-  int64_t atEntry = Target::getRegistersAtEntry(b.threads.numWarps);
+  int64_t atEntry = setRegistersAtEntry(e, op);
   // A whole warpgroup sets its registers, before its roles diverge.
   SmallVector<SmallVector<int64_t>> roleEnds(1);
   SmallVector<int64_t> runEnds, runStarts{0};
@@ -108,7 +132,6 @@ static LogicalResult emitRoles(KernelEmitter &e, RolesOp op) {
   return dispatch(b, wholeWarp, runEnds, [&](size_t run) {
     auto firstRole = static_cast<size_t>(runStarts[run]);
     if (int64_t registers = op.getRegisters()[firstRole]) {
-      nvvm::setLeastBlocks(e.func, 1);
       b.inlineAsm((Twine("setmaxnreg.") + (registers > atEntry ? "inc" : "dec") +
                    ".sync.aligned.u32 " + Twine(registers) + ";")
                       .str(),

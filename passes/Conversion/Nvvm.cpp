@@ -29,9 +29,15 @@ void nvvm::markKernel(FunctionOpInterface function, int32_t threads) {
   function->setAttr("nvvm.kernel", b.getUnitAttr());
   function->setAttr("nvvm.reqntid", b.getDenseI32ArrayAttr({threads}));
 }
+static void setNumber(FunctionOpInterface kernel, StringRef attribute, int64_t value) {
+  kernel->setAttr(attribute,
+                  Builder(kernel.getContext()).getI32IntegerAttr(static_cast<int32_t>(value)));
+}
 void nvvm::setLeastBlocks(FunctionOpInterface kernel, int64_t blocks) {
-  kernel->setAttr("nvvm.minctasm",
-                  Builder(kernel.getContext()).getI32IntegerAttr(static_cast<int32_t>(blocks)));
+  setNumber(kernel, "nvvm.minctasm", blocks);
+}
+void nvvm::setRegisters(FunctionOpInterface kernel, int64_t registers) {
+  setNumber(kernel, "nvvm.maxnreg", registers);
 }
 void nvvm::markGridConstant(FunctionOpInterface kernel, unsigned argument) {
   kernel.setArgAttr(argument, "nvvm.grid_constant", UnitAttr::get(kernel.getContext()));

@@ -1,7 +1,7 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The parts of the NVVM dialect that are used: three operations and four attributes, by name, since
+// The parts of the NVVM dialect that are used: three operations and five attributes, by name, since
 // its header takes 14 s to compile.
 
 #ifndef TILEWRIGHT_PASSES_CONVERSION_NVVM_H
@@ -25,6 +25,8 @@ void markKernel(mlir::FunctionOpInterface function, int32_t threads);
 /// registers than that permits, and does not save any below it. Without this, the number of
 /// registers at entry is unknown, so that setmaxnreg is ignored.
 void setLeastBlocks(mlir::FunctionOpInterface kernel, int64_t blocks);
+/// Launches the kernel with that many registers per thread, in place of setLeastBlocks.
+void setRegisters(mlir::FunctionOpInterface kernel, int64_t registers);
 void markGridConstant(mlir::FunctionOpInterface kernel, unsigned argument);
 
 /// The shared memory that the code of an entry declares for exchanges between warps. External
