@@ -975,8 +975,8 @@ def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
     Marks the kernels of a program that other launches follow `tgpu.allows_launch`, and those that follow others
     `tgpu.awaits_launch`, for targets with programmatic dependent launches (compute capability 9.0 and later). The
     runtime starts such a launch early if its blocks and those of all launches of the run that may still run have a
-    multiprocessor of their own. Of attention_decode with few sequences, the merge of parts then starts while parts are
-    attended, which hides the time between two launches.
+    multiprocessor of their own, or if they fit beside those of one launch and spread evenly. Of attention_decode with
+    few sequences, the merge of parts then starts while parts are attended, which hides the time between two launches.
 
     Before:
     ```mlir

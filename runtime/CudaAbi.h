@@ -44,13 +44,19 @@ enum : Result {
 // CUdevice_attribute
 enum : int {
   AttributeSmCount = 16,
+  AttributeThreadsOfMultiprocessor = 39,
   AttributeComputeMajor = 75,
   AttributeComputeMinor = 76,
+  AttributeSharedOfMultiprocessor = 81,
+  AttributeRegistersOfMultiprocessor = 82,
   AttributeSharedMemoryOptin = 97,
+  AttributeReservedSharedOfBlock = 111,
 };
 
 // CUfunction_attribute
 enum : int {
+  FunctionStaticShared = 1,
+  FunctionRegisters = 4,
   FunctionMaxDynamicShared = 8,
   FunctionNonPortableCluster = 14,
 };

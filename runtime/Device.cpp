@@ -32,6 +32,17 @@ Status tilewright::runtime::expectOrdinal(int ordinal, int count) {
                              " of the driver, counted from 0, but got " + std::to_string(ordinal));
 }
 
+static Status readAttributes(const DriverTable &driver, const DeviceInfo &device,
+                             std::initializer_list<std::pair<int, int *>> attributes) {
+  for (auto [attribute, value] : attributes)
+    if (Status status = driver.check(
+            driver.cuDeviceGetAttribute(value, attribute, device.handle), "cuDeviceGetAttribute",
+            "read the properties of device " + std::to_string(device.ordinal));
+        !status)
+      return status;
+  return Status::success();
+}
+
 Result<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver, int ordinal) {
   Result<int> count = countDevices(driver);
   if (!count)
@@ -51,17 +62,30 @@ Result<DeviceInfo> tilewright::runtime::queryDevice(const DriverTable &driver, i
       !status)
     return status;
   info.name = name;
-  const std::pair<int, int *> attributes[] = {
-      {cuda::AttributeComputeMajor, &info.major},
-      {cuda::AttributeComputeMinor, &info.minor},
-      {cuda::AttributeSmCount, &info.smCount},
-      {cuda::AttributeSharedMemoryOptin, &info.sharedLimit}};
-  for (auto [attribute, value] : attributes)
-    if (Status status = driver.check(driver.cuDeviceGetAttribute(value, attribute, info.handle),
-                                     "cuDeviceGetAttribute", "read the properties of" + what);
-        !status)
-      return status;
+  if (Status status = readAttributes(driver, info,
+                                     {{cuda::AttributeComputeMajor, &info.major},
+                                      {cuda::AttributeComputeMinor, &info.minor},
+                                      {cuda::AttributeSmCount, &info.smCount},
+                                      {cuda::AttributeSharedMemoryOptin, &info.sharedLimit}});
+      !status)
+    return status;
   return info;
+}
+
+Status tilewright::runtime::queryMultiprocessor(const DriverTable &driver, DeviceInfo &device) {
+  if (device.multiprocessor.areKnown())
+    return Status::success();
+  int registers = 0, threads = 0, sharedBytes = 0;
+  if (Status status =
+          readAttributes(driver, device,
+                         {{cuda::AttributeRegistersOfMultiprocessor, &registers},
+                          {cuda::AttributeThreadsOfMultiprocessor, &threads},
+                          {cuda::AttributeSharedOfMultiprocessor, &sharedBytes},
+                          {cuda::AttributeReservedSharedOfBlock, &device.reservedShared}});
+      !status)
+    return status;
+  device.multiprocessor = {registers, threads, sharedBytes};
+  return Status::success();
 }
 
 Result<PrimaryContext> PrimaryContext::retain(const DriverTable &driver, const DeviceInfo &device) {

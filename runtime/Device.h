@@ -11,6 +11,12 @@
 
 namespace tilewright::runtime {
 
+/// What blocks divide among them of a multiprocessor: what it has, or what one block takes.
+struct Resources {
+  int64_t registers = 0, threads = 0, sharedBytes = 0;
+  bool areKnown() const { return threads != 0; }
+};
+
 struct DeviceInfo {
   int ordinal = 0;
   cuda::Device handle = 0;
@@ -18,6 +24,9 @@ struct DeviceInfo {
   int major = 0, minor = 0; // compute capability
   int smCount = 0;
   int sharedLimit = 0; // maximum bytes of shared memory of a block
+  // Unknown before queryMultiprocessor.
+  Resources multiprocessor;
+  int reservedShared = 0; // bytes that the driver adds to the shared memory of each block
 
   /// "device 0 (NVIDIA H200, compute capability 9.0)".
   std::string toString() const;
@@ -27,6 +36,8 @@ Result<int> countDevices(const DriverTable &driver);
 /// InvalidArgument unless one of `count` devices has this number.
 Status expectOrdinal(int ordinal, int count);
 Result<DeviceInfo> queryDevice(const DriverTable &driver, int ordinal);
+/// Completes `device` with what the blocks on a multiprocessor divide, unless it has that.
+Status queryMultiprocessor(const DriverTable &driver, DeviceInfo &device);
 
 /// A retained primary context.
 class PrimaryContext {

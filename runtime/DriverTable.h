@@ -59,6 +59,8 @@
   X(Optional, cuLibraryUnload, "cuLibraryUnload", 12000, (cuda::Library library))                  \
   X(Optional, cuLibraryGetKernel, "cuLibraryGetKernel", 12000,                                     \
     (cuda::Kernel * kernel, cuda::Library library, const char *name))                              \
+  X(Optional, cuKernelGetAttribute, "cuKernelGetAttribute", 12000,                                 \
+    (int *value, int attribute, cuda::Kernel kernel, cuda::Device device))                         \
   X(Optional, cuKernelSetAttribute, "cuKernelSetAttribute", 12000,                                 \
     (int attribute, int value, cuda::Kernel kernel, cuda::Device device))                          \
   X(Optional, cuKernelGetParamInfo, "cuKernelGetParamInfo", 12040,                                 \

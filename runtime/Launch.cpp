@@ -322,9 +322,10 @@ Status ContractCheck::reject(const Argument *const *arguments, size_t numArgumen
   return Status::success();
 }
 
-PreparedKernel::PreparedKernel(const KernelSpec &spec, cuda::Function function, bool mayStartEarly)
-    : spec(&spec), function(function), mayStartEarly(mayStartEarly), contract(spec.arguments),
-      conditions(spec.conditions, spec.arguments) {
+PreparedKernel::PreparedKernel(const KernelSpec &spec, const CodeSpec &code,
+                               const LoadedKernel &loaded, bool mayStartEarly)
+    : spec(&spec), code(&code), loaded(loaded), mayStartEarly(mayStartEarly),
+      contract(spec.arguments), conditions(spec.conditions, spec.arguments) {
   for (const Expr &extent : spec.grid)
     grid.emplace_back(extent, spec.arguments);
   if (!spec.tensorMaps.empty())
@@ -417,12 +418,41 @@ Status tilewright::runtime::gridOf(const PreparedKernel &prepared, const ExprInp
   return Status::success();
 }
 
-bool tilewright::runtime::mayOverlap(const LastLaunch &last, const PreparedKernel &kernel,
-                                     int64_t blocks, int64_t multiprocessors) {
-  if (!last.kernel)
-    return last.mayOverlapOther && kernel.mayStartEarly;
-  return last.kernel->spec->allowsLaunch && kernel.mayStartEarly &&
-         last.blocks + blocks <= multiprocessors;
+/// The additional shared memory with which the blocks of a launch spread evenly over what those of
+/// the last one leave of the multiprocessors, if that is possible.
+static std::optional<uint32_t> spreadBeside(const LastLaunch &last, const PreparedKernel &kernel,
+                                            int64_t blocks, int64_t multiprocessors) {
+  constexpr int64_t unit = 1024;
+  const Resources none, &all = kernel.loaded.multiprocessor, &other = last.kernel->loaded.block;
+  Resources own = kernel.loaded.block;
+  if (last.overlaps || last.blocks > multiprocessors || !other.areKnown())
+    return std::nullopt;
+  auto fit = [&](int64_t count, const Resources &beside) {
+    return count * own.registers + beside.registers <= all.registers &&
+           count * own.threads + beside.threads <= all.threads &&
+           count * own.sharedBytes + beside.sharedBytes <= all.sharedBytes;
+  };
+  if (!fit(1, other)) // nothing fits if it is not known what a block of this kernel takes
+    return std::nullopt;
+  int64_t more = std::min<int64_t>(all.sharedBytes - other.sharedBytes - own.sharedBytes,
+                                   kernel.loaded.mostShared - kernel.spec->sharedBytes) /
+                 unit * unit;
+  own.sharedBytes += more;
+  int64_t room = last.blocks + (fit(2, none) ? 2 : 1) * (multiprocessors - last.blocks);
+  if (fit(2, other) || fit(3, none) || blocks > room)
+    return std::nullopt;
+  return uint32_t(more);
+}
+
+std::optional<uint32_t> tilewright::runtime::findOverlap(const LastLaunch &last,
+                                                         const PreparedKernel &kernel,
+                                                         int64_t blocks, int64_t multiprocessors) {
+  bool allows = last.kernel ? last.kernel->spec->allowsLaunch : last.mayOverlapOther;
+  if (!allows || !kernel.mayStartEarly)
+    return std::nullopt;
+  if (!last.kernel || last.blocks + blocks <= multiprocessors)
+    return 0;
+  return spreadBeside(last, kernel, blocks, multiprocessors);
 }
 
 Status tilewright::runtime::launchKernel(const DriverTable &driver, const PreparedKernel &prepared,
@@ -442,36 +472,30 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
 
   cuda::LaunchAttribute attributes[2] = {};
   unsigned numAttributes = 0;
-  if (kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2] > 1) {
+  if (kernel.clusterBlocks() > 1) {
     cuda::LaunchAttribute &cluster = attributes[numAttributes++];
     cluster.id = cuda::launchAttributeClusterDimension;
     cluster.value.clusterDim = {kernel.cluster[0], kernel.cluster[1], kernel.cluster[2]};
   }
   int64_t blocks = int64_t(grid[0]) * grid[1] * grid[2];
-  bool overlaps = mayOverlap(last, prepared, blocks, inputs.smCount);
-  if (overlaps) {
+  std::optional<uint32_t> moreShared = findOverlap(last, prepared, blocks, inputs.smCount);
+  if (moreShared) {
     cuda::LaunchAttribute &serialization = attributes[numAttributes++];
     serialization.id = cuda::launchAttributeProgrammaticSerialization;
     serialization.value.programmaticSerialization = 1;
   }
-  last = {&prepared, overlaps ? last.blocks + blocks : blocks, false};
+  last = {&prepared, moreShared ? last.blocks + blocks : blocks, moreShared.has_value(), false};
+  unsigned sharedBytes = kernel.sharedBytes + moreShared.value_or(0);
   cuda::Result result;
   if (numAttributes > 0) {
-    cuda::LaunchConfig config = {grid[0],
-                                 grid[1],
-                                 grid[2],
-                                 kernel.block[0],
-                                 kernel.block[1],
-                                 kernel.block[2],
-                                 kernel.sharedBytes,
-                                 stream,
-                                 attributes,
-                                 numAttributes};
-    result = driver.cuLaunchKernelEx(&config, prepared.function, packed.pointers, nullptr);
+    cuda::LaunchConfig config = {grid[0],         grid[1],         grid[2],     kernel.block[0],
+                                 kernel.block[1], kernel.block[2], sharedBytes, stream,
+                                 attributes,      numAttributes};
+    result = driver.cuLaunchKernelEx(&config, prepared.loaded.function, packed.pointers, nullptr);
   } else {
-    result = driver.cuLaunchKernel(prepared.function, grid[0], grid[1], grid[2], kernel.block[0],
-                                   kernel.block[1], kernel.block[2], kernel.sharedBytes, stream,
-                                   packed.pointers, nullptr);
+    result = driver.cuLaunchKernel(prepared.loaded.function, grid[0], grid[1], grid[2],
+                                   kernel.block[0], kernel.block[1], kernel.block[2], sharedBytes,
+                                   stream, packed.pointers, nullptr);
   }
   if (result != cuda::Success)
     return driver.check(result, numAttributes > 0 ? "cuLaunchKernelEx" : "cuLaunchKernel",

@@ -141,6 +141,7 @@ struct KernelSpec {
 
   ParamLayout layout; // computed by finalize
   uint32_t threads() const { return block[0] * block[1] * block[2]; }
+  uint32_t clusterBlocks() const { return cluster[0] * cluster[1] * cluster[2]; }
   bool hasCodeFor(const Arch &target) const;
   /// Whether, on a device that can run both, it can replace the other variant of its contract: it
   /// has no requirements, no tensor maps, and no condition that the other one lacks.

@@ -170,7 +170,37 @@ Status Module::checkParams(const KernelSpec &kernel, cuda::Kernel handle) const 
   return Status::success();
 }
 
-Result<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInfo &device) const {
+/// Registers are allocated to warps, and shared memory to blocks, in units.
+static constexpr int64_t registerUnit = 256, sharedUnit = 128, lanes = 32;
+
+static int64_t alignTo(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+Status Module::measureBlock(const KernelSpec &kernel, cuda::Kernel handle, const DeviceInfo &device,
+                            LoadedKernel &loaded) const {
+  if (!(kernel.awaitsLaunch || kernel.allowsLaunch) || kernel.clusterBlocks() > 1 ||
+      !device.multiprocessor.areKnown() || !handle || !driver->cuKernelGetAttribute)
+    return Status::success();
+  int registers = 0, staticShared = 0;
+  for (auto [attribute, value] : {std::pair(cuda::FunctionRegisters, &registers),
+                                  std::pair(cuda::FunctionStaticShared, &staticShared)})
+    if (Status status =
+            driver->check(driver->cuKernelGetAttribute(value, attribute, handle, device.handle),
+                          "cuKernelGetAttribute",
+                          "read what kernel '" + kernel.name + "' takes of a multiprocessor");
+        !status)
+      return status;
+  int64_t warps = (int64_t(kernel.threads()) + lanes - 1) / lanes;
+  loaded.block = {
+      warps * alignTo(registers * lanes, registerUnit), warps * lanes,
+      alignTo(int64_t(kernel.sharedBytes) + staticShared + device.reservedShared, sharedUnit)};
+  loaded.multiprocessor = device.multiprocessor;
+  if (kernel.awaitsLaunch)
+    loaded.mostShared =
+        uint32_t(std::max<int64_t>(loaded.mostShared, device.sharedLimit - staticShared));
+  return Status::success();
+}
+
+Result<LoadedKernel> Module::prepare(const KernelSpec &kernel, const DeviceInfo &device) const {
   if (kernel.allSharedBytes() > device.sharedLimit)
     return Status::failure(Code::Unsupported, "kernel '" + kernel.name + "' needs " +
                                                   std::to_string(kernel.allSharedBytes()) +
@@ -181,15 +211,16 @@ Result<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInf
     return Status::failure(Code::NoDriver, "kernel '" + kernel.name +
                                                "' uses tensor maps, which need a driver of CUDA "
                                                "12.0; update the driver");
-  bool hasCluster = kernel.cluster != std::array<uint32_t, 3>{1, 1, 1};
-  if (hasCluster && !driver->cuLaunchKernelEx)
+  if (kernel.clusterBlocks() > 1 && !driver->cuLaunchKernelEx)
     return Status::failure(Code::NoDriver, "kernel '" + kernel.name +
                                                "' uses clusters, which need a driver of CUDA "
                                                "11.8; update the driver");
 
   std::string what = "kernel '" + kernel.name + "' (entry '" + kernel.entry + "')";
   cuda::Kernel handle = nullptr;
-  cuda::Function function = nullptr;
+  LoadedKernel result;
+  result.mostShared = kernel.sharedBytes;
+  cuda::Function &function = result.function;
   if (library) {
     if (Status status =
             driver->check(driver->cuLibraryGetKernel(&handle, library, kernel.entry.c_str()),
@@ -214,13 +245,15 @@ Result<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInf
     return driver->check(driver->cuFuncSetAttribute(function, attribute, value),
                          "cuFuncSetAttribute", attempted);
   };
-  if (kernel.sharedBytes > 0)
-    if (Status status = set(cuda::FunctionMaxDynamicShared, int(kernel.sharedBytes),
-                            "allow " + std::to_string(kernel.sharedBytes) +
+  if (Status status = measureBlock(kernel, handle, device, result); !status)
+    return status;
+  if (result.mostShared > 0)
+    if (Status status = set(cuda::FunctionMaxDynamicShared, int(result.mostShared),
+                            "allow " + std::to_string(result.mostShared) +
                                 " bytes of shared memory to " + what);
         !status)
       return status;
-  if (kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2] > 8)
+  if (kernel.clusterBlocks() > 8)
     if (Status status = set(cuda::FunctionNonPortableCluster, 1,
                             "allow clusters of more than 8 blocks to " + what);
         !status)
@@ -238,5 +271,5 @@ Result<cuda::Function> Module::prepare(const KernelSpec &kernel, const DeviceInf
         !status)
       return status;
   }
-  return function;
+  return result;
 }

@@ -18,6 +18,14 @@ namespace tilewright::runtime {
 const CodeSpec *chooseCode(const KernelSpec &kernel, const DeviceInfo &device,
                            const Arch *target = nullptr);
 
+/// A kernel that can be launched.
+struct LoadedKernel {
+  cuda::Function function = nullptr;
+  uint32_t mostShared = 0; // dynamic shared memory that a launch may have
+  // For launches that overlap, if known: what a block takes of a multiprocessor, and what that has.
+  Resources block, multiprocessor;
+};
+
 /// A library of the driver, which is valid in every context; or a module of one context if the
 /// driver is older than 12.0. All functions need a context of the device to be current.
 class Module {
@@ -31,8 +39,11 @@ public:
   ~Module();
 
   /// Finds the entry, compares its parameters with the manifest if the driver supports it, allows
-  /// its shared memory, and loads its code to the device.
-  Result<cuda::Function> prepare(const KernelSpec &kernel, const DeviceInfo &device) const;
+  /// its shared memory, and loads its code to the device. If the device's multiprocessors are known
+  /// (queryMultiprocessor), a driver of CUDA 12.0 says what a block of a kernel that allows or
+  /// awaits launches takes of one; one that awaits them may then have all shared memory that a
+  /// block can. Clusters have neither.
+  Result<LoadedKernel> prepare(const KernelSpec &kernel, const DeviceInfo &device) const;
 
   bool isOfOneContext() const { return module != nullptr; }
 
@@ -40,6 +51,8 @@ private:
   Module() = default;
   Status loadImage(const DriverTable &driver, std::string_view image, const std::string &what);
   Status checkParams(const KernelSpec &kernel, cuda::Kernel handle) const;
+  Status measureBlock(const KernelSpec &kernel, cuda::Kernel handle, const DeviceInfo &device,
+                      LoadedKernel &loaded) const;
 
   const DriverTable *driver = nullptr;
   cuda::Library library = nullptr;

@@ -214,19 +214,20 @@ Result<const PreparedKernel *> Operation::Impl::prepareKernel(PreparedDevice &de
     if (std::string reason = whyNotOn(kernel, nullptr, device.info, device.info.sharedLimit);
         !reason.empty())
       return Status::failure(Code::Unsupported, reason); // another variant may fit
-    device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, nullptr, false));
-    device.kernels.back()->code = &code;
+    device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, code, LoadedKernel(), false));
     return device.kernels.back().get();
   }
   Result<const Module *> module = loadModule(device, kernel, code, cache);
   if (!module)
     return module.status();
-  Result<cuda::Function> function = (*module)->prepare(kernel, device.info);
-  if (!function)
-    return function.status();
-  device.kernels.push_back(std::make_unique<PreparedKernel>(
-      kernel, *function, kernel.awaitsLaunch && driver.hasDependentLaunches()));
-  device.kernels.back()->code = &code;
+  bool mayStartEarly = kernel.awaitsLaunch && driver.hasDependentLaunches();
+  if (program && (mayStartEarly || kernel.allowsLaunch))
+    if (Status status = queryMultiprocessor(driver, device.info); !status)
+      return status;
+  Result<LoadedKernel> loaded = (*module)->prepare(kernel, device.info);
+  if (!loaded)
+    return loaded.status();
+  device.kernels.push_back(std::make_unique<PreparedKernel>(kernel, code, *loaded, mayStartEarly));
   return device.kernels.back().get();
 }
 

@@ -86,7 +86,9 @@ struct Operation::Impl {
   Status checkConditions(const ExprInputs &inputs) const;
   Status checkCommonConditions(const ExprInputs &inputs) const;
   LastLaunch beforeRun() const {
-    return {nullptr, 0, overlapsPrevious.load(std::memory_order_relaxed)};
+    LastLaunch none;
+    none.mayOverlapOther = overlapsPrevious.load(std::memory_order_relaxed);
+    return none;
   }
   Status launch(const PreparedKernel &kernel, const ExprInputs &inputs, cuda::Stream stream,
                 bool checksIndices, LastLaunch &last) const;

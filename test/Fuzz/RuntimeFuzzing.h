@@ -43,12 +43,12 @@ inline const DriverTable &fuzzTable() {
 inline void resetFake(FuzzedDataProvider &data) {
   fake() = FakeDriver();
   static const char *const functions[] = {
-      "cuDeviceGet",          "cuDeviceGetCount",   "cuDevicePrimaryCtxRetain",
-      "cuCtxGetCurrent",      "cuCtxPushCurrent",   "cuStreamGetCtx",
-      "cuLibraryLoadData",    "cuLibraryGetKernel", "cuLaunchKernel",
-      "cuKernelSetAttribute", "cuLaunchKernelEx",   "cuMemsetD32Async",
-      "cuMemcpyDtoHAsync",    "cuFuncLoad",         "cuTensorMapEncodeTiled",
-      "cuStreamSynchronize"};
+      "cuDeviceGet",          "cuDeviceGetCount",    "cuDevicePrimaryCtxRetain",
+      "cuCtxGetCurrent",      "cuCtxPushCurrent",    "cuStreamGetCtx",
+      "cuLibraryLoadData",    "cuLibraryGetKernel",  "cuLaunchKernel",
+      "cuKernelSetAttribute", "cuLaunchKernelEx",    "cuMemsetD32Async",
+      "cuMemcpyDtoHAsync",    "cuFuncLoad",          "cuTensorMapEncodeTiled",
+      "cuStreamSynchronize",  "cuKernelGetAttribute"};
   if (data.ConsumeBool())
     fake().failures[data.PickValueInArray(functions)] = data.PickValueInArray<cuda::Result>(
         {cuda::ErrorOutOfMemory, cuda::ErrorInvalidPtx, 700, 999});

@@ -57,6 +57,33 @@ TEST_F(DriverFailures, ReportsEachDriverCallOfPrepare) {
   }
 }
 
+TEST_F(DriverFailures, ReportsCallsForLaunchesThatOverlap) {
+  BundleWriter writer = programBundle();
+  writer.manifest.kernels[1].awaitsLaunch = true;
+  auto prepare = [&](cuda::Result (*readDevice)(int *, int, cuda::Device), const char *call) {
+    fake() = FakeDriver();
+    driver = fakeTable();
+    driver.cuDeviceGetAttribute = readDevice ? readDevice : driver.cuDeviceGetAttribute;
+    Operation operation = create(writer, "twice");
+    if (!readDevice)
+      fake().failures[call] = 999;
+    return operation.prepare(0);
+  };
+  EXPECT_FAILURE(prepare(nullptr, "cuKernelGetAttribute"), Code::Driver,
+                 "cannot read what kernel 'scale_sums' takes of a multiprocessor: "
+                 "cuKernelGetAttribute returned CUDA_ERROR_FAKE (999), as told");
+  auto readOthers = [](int *value, int attribute, cuda::Device) -> cuda::Result {
+    *value = 1 << 20;
+    if (attribute == cuda::AttributeComputeMajor)
+      *value = 8;
+    return attribute == cuda::AttributeSharedOfMultiprocessor ? 999 : cuda::Success;
+  };
+  EXPECT_FAILURE(prepare(readOthers, "cuDeviceGetAttribute"), Code::Driver,
+                 "cannot read the properties of device 0: cuDeviceGetAttribute returned "
+                 "CUDA_ERROR_FAKE (999), as told");
+  EXPECT_EQ(fake().loaded, 0) << "nothing is left behind";
+}
+
 TEST_F(DriverFailures, ReportsEachDriverCallOfPrepareOnOldDrivers) {
   driver.cuLibraryLoadData = nullptr;
   const Injection injections[] = {

@@ -52,7 +52,9 @@ struct FakeDriver {
   cuda::Result failure = 999;
   std::string jitLog;
   int driverVersion = 12040, numDevices = 3, major = 8, minor = 0, smCount = 108;
-  int sharedLimit = 166912;
+  int sharedLimit = 166912, reservedShared = 1024;
+  int threadsOfMultiprocessor = 2048, sharedOfMultiprocessor = 167936;
+  std::map<std::string, int> registers, staticShared; // indexed by entry; 32 and 0 if not given
   bool isCapturing = false;
   const ParamLayout *layout = nullptr;     // parameter layout of launches
   size_t numWithLayout = SIZE_MAX;         // number of launches with this layout, from the first
@@ -69,6 +71,7 @@ struct FakeDriver {
   std::vector<FakeMap> maps;
   std::vector<std::string> images, entries;
   std::map<int, int> functionAttributes;
+  std::map<cuda::Function, unsigned> allowedShared;
   int retained = 0, loaded = 0;
   bool isPrimaryActive = false;
 
@@ -91,6 +94,12 @@ inline FakeDriver &fake() {
   return driver;
 }
 
+inline void recordAttribute(cuda::Function function, int attribute, int value) {
+  fake().functionAttributes[attribute] = value;
+  if (attribute == cuda::FunctionMaxDynamicShared)
+    fake().allowedShared[function] = unsigned(value);
+}
+
 inline void recordLaunch(const cuda::LaunchConfig &config, cuda::Function function, void **params) {
   FakeLaunch launch;
   launch.function = function;
@@ -100,6 +109,7 @@ inline void recordLaunch(const cuda::LaunchConfig &config, cuda::Function functi
     launch.block[i] = numbers[3 + i];
   }
   launch.sharedBytes = config.sharedBytes;
+  EXPECT_LE(launch.sharedBytes, fake().allowedShared[function]);
   launch.stream = config.stream;
   launch.context = fake().contexts.back();
   for (unsigned i = 0; i < config.numAttributes; ++i) {
@@ -168,10 +178,17 @@ inline DriverTable fakeTable() {
   };
   table.cuDeviceGetAttribute = [](int *value, int attribute, cuda::Device) -> cuda::Result {
     ENTER(cuDeviceGetAttribute);
-    *value = attribute == cuda::AttributeSmCount        ? fake().smCount
-             : attribute == cuda::AttributeComputeMajor ? fake().major
-             : attribute == cuda::AttributeComputeMinor ? fake().minor
-                                                        : fake().sharedLimit;
+    const FakeDriver &told = fake();
+    const std::map<int, int> values = {
+        {cuda::AttributeSmCount, told.smCount},
+        {cuda::AttributeComputeMajor, told.major},
+        {cuda::AttributeComputeMinor, told.minor},
+        {cuda::AttributeSharedMemoryOptin, told.sharedLimit},
+        {cuda::AttributeReservedSharedOfBlock, told.reservedShared},
+        {cuda::AttributeThreadsOfMultiprocessor, told.threadsOfMultiprocessor},
+        {cuda::AttributeSharedOfMultiprocessor, told.sharedOfMultiprocessor},
+        {cuda::AttributeRegistersOfMultiprocessor, 65536}};
+    *value = values.at(attribute);
     return cuda::Success;
   };
   table.cuDevicePrimaryCtxRetain = [](cuda::Context *context, cuda::Device d) -> cuda::Result {
@@ -240,9 +257,9 @@ inline DriverTable fakeTable() {
     *function = reinterpret_cast<cuda::Function>(0x8000 + fake().entries.size());
     return cuda::Success;
   };
-  table.cuFuncSetAttribute = [](cuda::Function, int attribute, int value) -> cuda::Result {
+  table.cuFuncSetAttribute = [](cuda::Function function, int attribute, int value) -> cuda::Result {
     ENTER(cuFuncSetAttribute);
-    fake().functionAttributes[attribute] = value;
+    recordAttribute(function, attribute, value);
     return cuda::Success;
   };
   table.cuLaunchKernelEx = [](const cuda::LaunchConfig *config, cuda::Function function,
@@ -284,10 +301,21 @@ inline DriverTable fakeTable() {
     *kernel = reinterpret_cast<cuda::Kernel>(0x8000 + fake().entries.size());
     return cuda::Success;
   };
-  table.cuKernelSetAttribute = [](int attribute, int value, cuda::Kernel,
+  table.cuKernelSetAttribute = [](int attribute, int value, cuda::Kernel kernel,
                                   cuda::Device) -> cuda::Result {
     ENTER(cuKernelSetAttribute);
-    fake().functionAttributes[attribute] = value;
+    recordAttribute(reinterpret_cast<cuda::Function>(kernel), attribute, value);
+    return cuda::Success;
+  };
+  table.cuKernelGetAttribute = [](int *value, int attribute, cuda::Kernel kernel,
+                                  cuda::Device) -> cuda::Result {
+    ENTER(cuKernelGetAttribute);
+    const std::string &entry = fake().entries[reinterpret_cast<uintptr_t>(kernel) - 0x8001];
+    bool isRegisters = attribute == cuda::FunctionRegisters;
+    EXPECT_TRUE(isRegisters || attribute == cuda::FunctionStaticShared);
+    const std::map<std::string, int> &told = isRegisters ? fake().registers : fake().staticShared;
+    auto own = told.find(entry);
+    *value = own != told.end() ? own->second : isRegisters ? 32 : 0;
     return cuda::Success;
   };
   table.cuKernelGetFunction = [](cuda::Function *function, cuda::Kernel) -> cuda::Result {
@@ -373,6 +401,32 @@ inline BundleWriter scaleBundle() {
   writer.manifest.producer = "a test";
   writer.manifest.source = "scale.mlir";
   writer.manifest.kernels = {scaleKernel()};
+  return writer;
+}
+
+/// Two launches over x [n, 64] -> y [n, 64] through tmp [n, 64] bf16 and sums [n] f32, which is
+/// zeroed; the second only when rows > 0.
+inline BundleWriter programBundle() {
+  BundleWriter writer = scaleBundle();
+  KernelSpec second = scaleKernel();
+  second.name = "scale_sums";
+  second.entry = "second";
+  writer.manifest.kernels.push_back(second);
+  ProgramSpec program;
+  program.name = "twice";
+  program.params = {{"D", Expr::integer(64)}};
+  program.arguments = scaleKernel().arguments;
+  formOf(program).workspaces = {
+      {"tmp", ElementType::BF16, {Expr::dim("x", 0), Expr::name("D")}, std::nullopt},
+      {"sums", ElementType::F32, {Expr::dim("x", 0)}, fillPattern(ElementType::F32, 1.0)}};
+  LaunchSpec first, last;
+  first.kernels = {0};
+  first.arguments = {"x", "tmp", "sums", "scale", "rows"};
+  last.kernels = {1};
+  last.arguments = {"tmp", "y", "sums", "scale", "rows"};
+  last.condition = *Expr::call(">", {Expr::name("rows"), Expr::integer(0)});
+  formOf(program).launches = {first, last};
+  writer.manifest.programs = {program};
   return writer;
 }
 
