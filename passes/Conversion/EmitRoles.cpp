@@ -85,10 +85,15 @@ static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeW
 }
 
 /// Decides the registers per thread with which a block is launched, of which its roles take their
-/// own: the most that there are, or, if the next launch may start early, only what the roles have
-/// on average. Then blocks of the next launch may have the others. A role that takes more than the
-/// launch gave waits for what other roles of its block give back, never for another block's.
+/// own: the most that there are, or, if the next launch may start early, as many as leave room for
+/// a block of it, but what the roles have on average. A role that takes more than the launch gave
+/// waits for what other roles of its block give back, never for another block's. Not fewer than
+/// there is room for: with a lower limit, ptxas takes another order, though nothing needs so many
+/// registers (a decode has 2,320 instructions with 152, 2,224 with 224 and more; B1 S1k 6.58 and
+/// 6.49 us, H200, 2026-11-30).
 static int64_t setRegistersAtEntry(KernelEmitter &e, RolesOp op) {
+  // Of a block of four warps that have 64 each, such as one that merges.
+  constexpr int64_t ofNextBlock = 4 * Target::lanes * 64;
   const int64_t warps = e.b.threads.numWarps, most = Target::getRegistersAtEntry(warps);
   if (llvm::all_of(op.getRegisters(), [](int64_t registers) { return registers == 0; }))
     return most;
@@ -98,14 +103,16 @@ static int64_t setRegistersAtEntry(KernelEmitter &e, RolesOp op) {
     taken += ofRole * registers;
     areNamed &= registers != 0;
   }
-  int64_t average =
-      llvm::alignTo(llvm::divideCeil(taken, warps), uint64_t(Target::roleRegisterUnit));
-  if (!areNamed || !allowsLaunchAttr.isOn(e.kernel) || average >= most) {
+  constexpr auto unit = static_cast<uint64_t>(Target::roleRegisterUnit);
+  int64_t average = llvm::alignTo(llvm::divideCeil(taken, warps), unit);
+  int64_t left = llvm::alignDown((Target::registers - ofNextBlock) / (Target::lanes * warps), unit);
+  int64_t atEntry = std::max(average, left);
+  if (!areNamed || !allowsLaunchAttr.isOn(e.kernel) || atEntry >= most) {
     nvvm::setLeastBlocks(e.func, 1);
     return most;
   }
-  nvvm::setRegisters(e.func, average);
-  return average;
+  nvvm::setRegisters(e.func, atEntry);
+  return atEntry;
 }
 
 static LogicalResult emitRoles(KernelEmitter &e, RolesOp op) {
