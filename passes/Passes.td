@@ -1268,7 +1268,8 @@ def TgpuPlanSchedule : Pass<"tgpu-plan-schedule", "::mlir::ModuleOp"> {
 
     Rings have as many slots as fit, at most six. Where no other block reads what iterations copy (`tgpu.read_once`), so
     that all of it comes from memory, they have two, or as many as hold 64 KiB: with more bytes on their way, the queues
-    of the memory are longer, and nothing arrives earlier. `tgpu.most_stages` of the kernel is another limit.
+    of the memory are longer, and nothing arrives earlier. `tgpu.most_stages` of the kernel replaces both numbers; two
+    are the least.
 
     If the tiles of a thread exceed its registers and two roles can compute some of the results each, they do
     (`compute_roles` = 2). The rings between them get one slot (`tgpu.ring_stages` on the operations that compute what

@@ -113,8 +113,9 @@ struct LastLaunch {
 ///  - the last launch has at most one block per multiprocessor and overlaps with none itself, and a
 ///    block of this one fits beside one of it. With as much shared memory as leaves room for just
 ///    one, the blocks spread: at most two are on a multiprocessor that is free, and all have room.
-/// Blocks of this launch never take the place of those of the last one: these allow it when they
-/// start, and it begins when all of them have.
+/// Registers are counted for the whole multiprocessor, though each of its four parts has its own: a
+/// block that does not fit for that reason only waits. Blocks of this launch never take the place
+/// of those of the last one: these allow it when they start, and it begins when all of them have.
 ///
 /// Without room, the blocks that wait gather on the multiprocessors that are free. One H200,
 /// 2026-11-30, decode of one sequence of 16,384 keys, 128 blocks, and merge of 64: without overlap

@@ -15,6 +15,7 @@
 #include "passes/Conversion/Nvvm.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 using namespace tilewright;
@@ -118,13 +119,17 @@ static Value getTileCounter(KernelEmitter &e, bool keeps) {
 
 /// A role with four copies or more, as in a backward, would spill it.
 static bool hasRegisterForCounter(TakeTileOp op) {
-  constexpr int64_t mostCopies = 3;
+  constexpr size_t mostCopies = 3;
   Region *role = op->getParentRegion();
   while (!isa<RolesOp>(role->getParentOp()))
     role = role->getParentRegion();
-  int64_t copies = 0;
-  role->walk([&](TmaLoadOp) { ++copies; });
-  return copies <= mostCopies;
+  // A copy may be in an iteration and behind the loop.
+  llvm::SmallSet<std::tuple<void *, void *, void *>, 4> copies;
+  role->walk([&](TmaLoadOp copy) {
+    copies.insert({copy.getMap().getAsOpaquePointer(), copy.getBarriers().getAsOpaquePointer(),
+                   copy.getUse().getAsOpaquePointer()});
+  });
+  return copies.size() <= mostCopies;
 }
 
 static LogicalResult emitTakeTile(KernelEmitter &e, TakeTileOp op) {

@@ -33,14 +33,15 @@ static constexpr OrderRow orderRows[] = {
 };
 
 static constexpr SharesRow sharesRows[] = {
-    // Not measured. One block for each multiprocessor, since the last bits of a second round would
-    // take as long as a whole one; eight iterations fill the ring of copies. The blocks for few
-    // rows: an operand of few rows is read often, from the L2, and the other once, from memory;
-    // half of the columns halve the states (128 rows of 4096 columns by 8 shares: 17 MB).
+    // Not measured but for the slots: one block for each multiprocessor, since the last bits of a
+    // second round would take as long as a whole one; eight iterations fill the ring of copies
+    // twice. The blocks for few rows: an operand of few rows is read often, from the L2, and the
+    // other once, from memory; half of the columns halve the states (128 rows of 4096 columns by 8
+    // shares: 17 MB).
     //
-    // Slots: one H200, 2026-11-30, products by 4096 columns and K = 16384, us: 64 rows 38.3 with
-    // six
-    // slots, 38.0 with four, 42.7 with three; 128 rows 43.6, 41.6, 47.7.
+    // Slots: one H200, 2026-11-30, products by 4096 columns and K = 16384. 64 rows take 38.3 us
+    // with
+    // six slots, 38.0 with four, 42.7 with three; 128 rows 43.6, 41.6 and 47.7.
     {"roles",
      16,
      /*most=*/16,

@@ -16,9 +16,17 @@
 // RUN: not tilewright-opt %t.first.mlir --tgpu-insert-fences --tgpu-verify-sync 2>&1 | FileCheck %s --check-prefix=NEVER
 // NEVER: error: 'tgpu.wait' op deadlocks in role "compute": expected an arrival at the barriers for use 0, but got none
 //
-// What other blocks read as well may be in the L2: Q comes first.
+// Q comes first if other blocks read V as well, which then may be in the L2, and if results could leave through its
+// buffer.
 // RUN: sed 's/%v_buffer {tgpu.read_once}/%v_buffer/' %s | tilewright-opt --tgpu-assign-roles --canonicalize \
 // RUN:   | FileCheck %s --check-prefix=SHARED
+// RUN: sed 's/store_buffers = 2/store_buffers = 0/' %s | tilewright-opt --tgpu-assign-roles --canonicalize \
+// RUN:   | FileCheck %s --check-prefix=SHARED
+// So does a tile that arrives at one barrier with another, which is copied behind the loop.
+// RUN: sed -e 's/wgmma %q_buffer, %k_buffer/wgmma %k_buffer, %k_buffer/' -e 's/^  \/\/ LATE: //' %s | tilewright-opt \
+// RUN:   --tgpu-assign-roles --canonicalize > %t.late.mlir
+// RUN: FileCheck %s --check-prefix=SHARED --input-file=%t.late.mlir
+// RUN: tilewright-opt %t.late.mlir --tgpu-plan-shared-memory --tgpu-insert-fences --tgpu-verify-sync -o /dev/null
 
 !rows = !tile.view<[?, 64], bf16>
 !x = !tgpu.shared<128x64xbf16, b128>
@@ -66,7 +74,7 @@
 // SHARED:         role "compute"
 tgpu.kernel @decode target "sm_90a" warps 8 (%q: !rows, %k: !rows, %v: !rows, %o: !rows)
     grid(%m = ceildiv(dim(q, 0), 128))
-    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1>} {
+    attributes {tgpu.role_schedule = #tgpu.role_schedule<load_registers = 40, compute_registers = 232, group = 1, store_buffers = 2>} {
   %q_buffer = tgpu.alloc : !x
   %k_buffer = tgpu.alloc : !x
   %v_buffer = tgpu.alloc : !x
@@ -100,6 +108,16 @@ tgpu.kernel @decode target "sm_90a" warps 8 (%q: !rows, %k: !rows, %v: !rows, %o
     %new = tgpu.wgmma_wait pending 0, %o_pending : !o
     scf.yield %new : !o
   } {tgpu.schedule = #tgpu.schedule<skeleton = producer_consumer, stages = 2>}
+  // LATE: %w_buffer = tgpu.alloc : !x
+  // LATE: tgpu.copy_async %k[%row, 0], %w_buffer : !rows, !x
+  // LATE: tgpu.copy_commit
+  // LATE: tgpu.copy_wait pending 0
+  // LATE: tgpu.sync
+  // LATE: %t_pending = tgpu.wgmma %q_buffer, %w_buffer transpose_b : !x, !x -> !s
+  // LATE: tgpu.wgmma_commit
+  // LATE: %t = tgpu.wgmma_wait pending 0, %t_pending : !s
+  // LATE: %t_narrow = tile.cast %t : !s -> !p
+  // LATE: tgpu.store %t_narrow, %o[%row, 0] : !p, !rows
   %narrow = tile.cast %sum : !o -> tensor<128x64xbf16, #tgpu.wgmma<2>>
   tgpu.store %narrow, %o[%row, 0] : tensor<128x64xbf16, #tgpu.wgmma<2>>, !rows
 }

@@ -63,6 +63,9 @@ scf::ForOp RoleWriter::findLoopBeforeTile() {
   SmallVector<scf::ForOp> loops = slice.getCopyingLoops();
   if (role != Role::Load || loops.size() != 1 || !slice.readsMemoryOnly())
     return {};
+  // Results may leave through the buffer of such a copy, which then must be one operation.
+  if (schedule.getStoreBuffers() == 0)
+    return {};
   scf::ForOp loop = loops.front();
   bool isAlways = llvm::all_of(slice.groups, [&](const CopyGroup &group) {
     return !group.getLoop() || group.block == loop.getBody();
@@ -99,7 +102,13 @@ void RoleWriter::writeForLoad(Operation &op) {
     return;
   }
   scf::ForOp loop = findLoopBeforeTile();
-  if (loop && copies(copy) && op.getBlock() == loop->getBlock() && op.isBeforeInBlock(loop)) {
+  auto isInFront = [&](CopyAsyncOp each) {
+    return each->getBlock() == loop->getBlock() && each->isBeforeInBlock(loop);
+  };
+  // A group arrives at one barrier, so that its copies stay together.
+  auto isOfGroup = [&](const CopyGroup &group) { return llvm::is_contained(group.copies, copy); };
+  if (loop && copies(copy) &&
+      llvm::all_of(llvm::find_if(slice.groups, isOfGroup)->copies, isInFront)) {
     tileCopies.push_back(copy);
     return;
   }
