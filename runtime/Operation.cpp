@@ -221,7 +221,7 @@ Result<const PreparedKernel *> Operation::Impl::prepareKernel(PreparedDevice &de
   if (!module)
     return module.status();
   bool mayStartEarly = kernel.awaitsLaunch && driver.hasDependentLaunches();
-  if (program && driver.hasDependentLaunches() && (kernel.awaitsLaunch || kernel.allowsLaunch))
+  if (program && (kernel.awaitsLaunch || kernel.allowsLaunch) && driver.hasDependentLaunches())
     if (Status status = queryMultiprocessor(driver, device.info); !status)
       return status;
   Result<LoadedKernel> loaded = (*module)->prepare(kernel, device.info);
