@@ -220,8 +220,10 @@ Result<const PreparedKernel *> Operation::Impl::prepareKernel(PreparedDevice &de
   Result<const Module *> module = loadModule(device, kernel, code, cache);
   if (!module)
     return module.status();
-  bool mayStartEarly = kernel.awaitsLaunch && driver.hasDependentLaunches();
-  if (program && (kernel.awaitsLaunch || kernel.allowsLaunch) && driver.hasDependentLaunches())
+  bool mayOverlap =
+      (kernel.awaitsLaunch || (program && kernel.allowsLaunch)) && driver.hasDependentLaunches();
+  bool mayStartEarly = mayOverlap && kernel.awaitsLaunch;
+  if (program && mayOverlap)
     if (Status status = queryMultiprocessor(driver, device.info); !status)
       return status;
   Result<LoadedKernel> loaded = (*module)->prepare(kernel, device.info);

@@ -39,9 +39,8 @@ static constexpr SharesRow sharesRows[] = {
     // other once, from memory; half of the columns halve the states (128 rows of 4096 columns by 8
     // shares: 17 MB).
     //
-    // Slots: one H200, 2026-11-30, products by 4096 columns and K = 16384. 64 rows take 38.3 us
-    // with
-    // six slots, 38.0 with four, 42.7 with three; 128 rows 43.6, 41.6 and 47.7.
+    // Slots: one H200, 2026-11-30, products by 4096 columns and K = 16384, us with six, four and
+    // three slots: 64 rows 38.3, 38.0, 42.7; 128 rows 43.6, 41.6, 47.7.
     {"roles",
      16,
      /*most=*/16,

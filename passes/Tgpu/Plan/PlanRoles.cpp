@@ -47,9 +47,8 @@ constexpr int64_t mostStages = 6;
 /// Bytes on their way to a multiprocessor that hide the latency of the memory. With more, its
 /// queues are longer, and nothing arrives earlier. One H200, 2026-11-30, decoding over pages, time
 /// of two stages over as many as fit: bf16 (64 KiB each, 32 at D 64) 0.98 to 1.00 in 13 cases,
-/// 0.991 in the geometric mean; e4m3 and i8 (32 KiB), windows, modifiers and 16 queries 0.93
-/// to 1.01 in 15 cases, 0.983. Blocks of 64 keys, so that two stages are 64 KiB at D 128,
-/// too: 1.00.
+/// 0.991 in the geometric mean; e4m3 and i8 (32 KiB), windows, modifiers and 16 queries 0.93 to
+/// 1.01 in 15 cases, 0.983. Blocks of 64 keys, with 64 KiB in two stages at D 128, too: 1.00.
 constexpr int64_t bytesOnTheirWay = 64 * 1024;
 constexpr int64_t loadWarps = 4;
 
