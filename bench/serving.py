@@ -28,6 +28,8 @@ have a cache of that type, with a factor for each sequence and key head. Sides:
     cudnn      PyTorch's scaled_dot_product_attention by cuDNN, the keys in one piece; only for equal lengths, not in prefill
     paged, invariant   Tilewright, pages of the rows that the case has (64, if its name has no others); invariant in at most as
                many pieces as fill the GPU with one sequence, the multiprocessors divided by the key heads, whatever the batch
+    apart.paged, apart.rows, ...   the same, each call after the end of the previous one; the others start early, and wait before
+               they access memory (overlap_previous)
     old.paged, old.rows, ...   the same by the kernels that --against old=FOLDER names
     fa4        FlashAttention-4 over pages of 64 rows, also in prefill, if the package flash-attn-4 is installed
     fa3, fa3:16   FlashAttention-3 over pages of 64 or 16 rows, also in prefill, if flash_attn_interface can be imported
@@ -452,6 +454,11 @@ def cudnn_call(torch, case, cache, out):
 def side_of(name, torch, ours, case, cache, out):
     form, _, splits = name.partition(":")
     against, point, own = form.partition(".")
+    if against == "apart":
+        launch = side_of(name.partition(".")[2], torch, ours, case, cache, out)
+        if launch:
+            ours.kept[-1][0].overlap_previous(False)
+        return launch
     form, ours.against = (own, f"{against}.") if point else (form, "")
     if ours.against not in ours.folders:
         sys.exit(f"serving.py: side {name} needs --against {against}=FOLDER")

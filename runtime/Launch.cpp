@@ -425,7 +425,7 @@ static std::optional<uint32_t> spreadBeside(const LastLaunch &last, const Prepar
   constexpr int64_t unit = 1024;
   const Resources none, &all = kernel.loaded.multiprocessor, &other = last.kernel->loaded.block;
   Resources own = kernel.loaded.block;
-  if (last.overlaps || last.blocks > multiprocessors || !other.areKnown())
+  if (last.blocks > multiprocessors || !other.areKnown())
     return std::nullopt;
   auto fit = [&](int64_t count, const Resources &beside) {
     return count * own.registers + beside.registers <= all.registers &&
@@ -484,7 +484,7 @@ Status tilewright::runtime::launchKernel(const DriverTable &driver, const Prepar
     serialization.id = cuda::launchAttributeProgrammaticSerialization;
     serialization.value.programmaticSerialization = 1;
   }
-  last = {&prepared, moreShared ? last.blocks + blocks : blocks, moreShared.has_value(), false};
+  last = {&prepared, blocks, false};
   unsigned sharedBytes = kernel.sharedBytes + moreShared.value_or(0);
   cuda::Result result;
   if (numAttributes > 0) {

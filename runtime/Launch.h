@@ -98,21 +98,21 @@ bool canDescribe(const TensorMapSpec &map, const Argument &view, Rejection &reje
 Status gridOf(const PreparedKernel &kernel, const ExprInputs &inputs, unsigned (&grid)[3],
               bool &isEmpty);
 
-/// The last kernel that a program has launched, null before the first one, and how many blocks may
-/// still run: its own, and those of the launches of the run with which it overlaps.
+/// The last kernel that a program has launched, null before the first one, and the number of its
+/// blocks. No other launch of the stream still runs when it lets the next one start: it waits for
+/// those before it first.
 struct LastLaunch {
   const PreparedKernel *kernel = nullptr;
   int64_t blocks = 0;
-  bool overlaps = false;        // with the launch before it
   bool mayOverlapOther = false; // before the first one: see Operation::overlapPrevious
 };
 
 /// Whether a launch may start before the last one of its program has ended, and then the dynamic
 /// shared memory that it has in addition. Both kernels must be made for it, and
 ///  - all blocks have a multiprocessor of their own; or
-///  - the last launch has at most one block per multiprocessor and overlaps with none itself, and a
-///    block of this one fits beside one of it. With as much shared memory as leaves room for just
-///    one, the blocks spread: at most two are on a multiprocessor that is free, and all have room.
+///  - the last launch has at most one block per multiprocessor, and a block of this one fits beside
+///    one of it. With as much shared memory as leaves room for just one, the blocks spread: at most
+///    two are on a multiprocessor that is free, and all have room.
 /// Registers are counted for the whole multiprocessor, though each of its four parts has its own: a
 /// block that does not fit for that reason only waits. Blocks of this launch never take the place
 /// of those of the last one: these allow it when they start, and it begins when all of them have.

@@ -68,12 +68,13 @@ public:
   /// change applies to the next run of every thread.
   void checkIndices(bool isWanted);
 
-  /// Whether a run may start before the previous launch of its stream has ended; by default it may
-  /// not. Nothing changes unless the first kernel of the run waits for that launch
-  /// (`tgpu.awaits_launch`, as the decodes do), and no workspace is filled before. All kernels of
-  /// the stream that are launched in this way, by whichever library, must wait, too. The launch
-  /// before is, for example, one of attention_append, which lets the next one start when all its
-  /// blocks have. The change applies to the next run of every thread.
+  /// Whether a run may start before the previous launch of its stream has ended; by default it may,
+  /// unless the environment variable TILEWRIGHT_OVERLAP_PREVIOUS was 0 when the operation was
+  /// created. This concerns runs whose first kernel waits for that launch before it accesses memory
+  /// (`tgpu.awaits_launch`, as those of attention_append and the decodes do), and only if no
+  /// workspace is filled before. So nothing changes but time, as long as all kernels of the stream
+  /// that are launched in this way, by whichever library, wait, too. How early it starts is up to
+  /// the launch before. The change applies to the next run of every thread.
   void overlapPrevious(bool isWanted);
 
   /// "scale D=64,T=bf16": the name, and the parameters that the operation was created with.

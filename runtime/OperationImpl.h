@@ -20,6 +20,9 @@ namespace tilewright::runtime {
 
 inline constexpr int maxDevices = 64;
 
+/// Whether TILEWRIGHT_OVERLAP_PREVIOUS is anything but 0.
+bool overlapsPreviousByDefault();
+
 /// The prepared state on one device.
 struct PreparedDevice {
   DeviceInfo info;
@@ -66,7 +69,7 @@ struct Operation::Impl {
   std::vector<size_t> scalars; // those that a call may leave out, or give in another type
 
   std::atomic<bool> checksIndices{checksIndicesByDefault()};
-  std::atomic<bool> overlapsPrevious{false};
+  std::atomic<bool> overlapsPrevious{overlapsPreviousByDefault()};
 
   std::mutex mutex; // held by prepare
   std::vector<std::unique_ptr<PreparedDevice>> owned;

@@ -5,11 +5,19 @@
 
 #include "runtime/OperationImpl.h"
 
+#include <cstdlib>
+#include <cstring>
+
 using namespace tilewright;
 using namespace tilewright::runtime;
 
 void Operation::checkIndices(bool isWanted) {
   impl->checksIndices.store(isWanted, std::memory_order_relaxed);
+}
+
+bool tilewright::runtime::overlapsPreviousByDefault() {
+  const char *value = std::getenv("TILEWRIGHT_OVERLAP_PREVIOUS");
+  return !value || std::strcmp(value, "0") != 0;
 }
 
 void Operation::overlapPrevious(bool isWanted) {

@@ -155,7 +155,7 @@ typedef struct tilewright_attention_decode_desc {
                             queries than max_rows is rejected, also if ROWS has room for them */
   int32_t num_splits;    /* at most so many parts of a sequence; 0: any. Not 0: its result does not
                             depend on other sequences */
-  int overlap_previous;  /* 0 or 1: see tilewright_attention_decode_overlap_previous */
+  int overlap_previous;  /* 0: as it is by default; 1: as tilewright_operation_overlap_previous */
   int lengths_are_older; /* 0: not supported yet */
   int32_t spare_sms;     /* 0: not supported yet */
   const char *entry;     /* null: attention_decode */

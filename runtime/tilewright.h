@@ -135,12 +135,13 @@ TILEWRIGHT_API tilewright_code tilewright_operation_workspace_size(
 TILEWRIGHT_API tilewright_code tilewright_operation_check_indices(tilewright_operation *operation,
                                                                   int wanted);
 /* Whether a run may start before the previous launch of its stream has ended (programmatic
- * dependent launch): 0, the default, or 1. Its first kernel then waits for the end of that launch
- * before it accesses memory. Those of attention_decode, attention_mla_decode and
- * attention_mla_decode_bytes can wait; others start as ever, as do all on GPUs before compute
- * capability 9.0, and with drivers before CUDA 12.3. All kernels of the stream that are launched in
- * this way, also those of other libraries, must wait for the launch before them. attention_append
- * lets the next launch start when all its blocks have. */
+ * dependent launch): 0 or 1. The default is 1, unless the environment variable
+ * TILEWRIGHT_OVERLAP_PREVIOUS is 0 at creation. Its first kernel then waits for the end of that
+ * launch before it accesses memory, so nothing changes but time. Those of attention_append,
+ * attention_decode, attention_mla_decode and attention_mla_decode_bytes can wait; others start as
+ * ever, as do all on GPUs before compute capability 9.0, and with drivers before CUDA 12.3. All
+ * kernels of the stream that are launched in this way, also those of other libraries, must wait for
+ * the launch before them: if one ends without having waited, set 0 for what follows it. */
 TILEWRIGHT_API tilewright_code
 tilewright_operation_overlap_previous(tilewright_operation *operation, int wanted);
 /* Does not allocate or synchronize and may be captured, unless it checks indices. The workspace

@@ -134,8 +134,8 @@ class AppendCase:
 
 class ChainCase:
     """A step of decoding: append to the sequences of a decode case, and the decode, in one graph. Sides: the `decode` alone,
-    `ours` (rotated and appended by one launch, then the decode), `early` (the same, but the decode may start while the
-    append runs), and `torch` (index_put_ of keys and of values in place of it, not rotated)."""
+    `ours` (rotated and appended by one launch, then the decode), `apart` (the same, but neither starts before what is in front
+    of it has ended), and `torch` (index_put_ of keys and of values in place of it, not rotated)."""
 
     def __init__(self, case):
         self.case, self.name = case, f"append + decode {case.name}"
@@ -143,7 +143,7 @@ class ChainCase:
     def measure(self, torch, options, ours, cache_type):
         case, program = self.case, Program(torch, ours)
         count = max(1, min(40, int(600e6 / case.bytes) + 1))
-        calls, batch = {"decode": [], "ours": [], "early": [], "torch": []}, len(case.lengths)
+        calls, batch = {"decode": [], "ours": [], "apart": [], "torch": []}, len(case.lengths)
         for seed in range(count):
             cache = cache_type(torch, case, seed)
             k_pages, v_pages, table = cache.pages(ROWS, False)
@@ -156,34 +156,29 @@ class ChainCase:
                 -torch.arange(0, case.dim, 2, device="cuda") / case.dim)
             cos, sin = angles.cos(), angles.sin()
             q_out, out = torch.empty_like(cache.q), torch.empty_like(cache.q)
-            append = program.call(
-                {"D": case.dim, "T": "bf16", "PLACES": "table", "ROTARY": case.dim, "TR": "f32"},
-                {"k": new_k, "v": new_v, "k_pages": k_pages, "v_pages": v_pages, "seq_lens": before, "block_table": table,
-                 "total_lens": total, "cos": cos, "sin": sin, "q": cache.q[:, :, 0], "q_out": q_out[:, :, 0]})
             pool = (k_pages, v_pages, table)
-            decode = ours.call(case, cache, out, ROWS, pool=pool, seq_lens=total, q=q_out)
-            early = ours.call(case, cache, out, ROWS, pool=pool, seq_lens=total, q=q_out)
-            ours.kept[-1][0].overlap_previous()
+            chains = {}
+            for side in ("ours", "apart"):
+                append = program.call(
+                    {"D": case.dim, "T": "bf16", "PLACES": "table", "ROTARY": case.dim, "TR": "f32"},
+                    {"k": new_k, "v": new_v, "k_pages": k_pages, "v_pages": v_pages, "seq_lens": before, "block_table": table,
+                     "total_lens": total, "cos": cos, "sin": sin, "q": cache.q[:, :, 0], "q_out": q_out[:, :, 0]})
+                decode = ours.call(case, cache, out, ROWS, pool=pool, seq_lens=total, q=q_out)
+                for kept in (program.kept, ours.kept):
+                    kept[-1][0].overlap_previous(side == "ours")
+                chains[side] = lambda append=append, decode=decode: (append(), decode()) and None
             plain = ours.call(case, cache, out, ROWS, pool=pool)
-
-            def ours_chain(append=append, decode=decode):
-                append()
-                decode()
-
-            def early_chain(append=append, early=early):
-                append()
-                early()
 
             def torch_chain(k_pages=k_pages, v_pages=v_pages, page=page, row=last % ROWS, k=new_k, v=new_v, plain=plain):
                 k_pages.index_put_((page, row), k)
                 v_pages.index_put_((page, row), v)
                 plain()
 
-            for side, call in (("decode", plain), ("ours", ours_chain), ("early", early_chain), ("torch", torch_chain)):
+            for side, call in (("decode", plain), *chains.items(), ("torch", torch_chain)):
                 calls[side].append(call)
             if seed == 0:
                 results = []
-                for chain in (ours_chain, early_chain):
+                for chain in chains.values():
                     graph = graph_of(torch, [chain])  # launches of a graph are close enough to overlap
                     k_pages[page, last % ROWS] = v_pages[page, last % ROWS] = float("nan")
                     for x in (total, q_out):
@@ -194,7 +189,7 @@ class ChainCase:
                 cache.q = rotate(torch, cache.q[:, :, 0], cos[last], sin[last], False)[:, :, None]
                 cache.k[torch.arange(batch, device="cuda"), last] = rotate(torch, new_k, cos[last], sin[last], False)
                 expected = cache.reference()
-                for side, (got, new_lengths) in zip(("ours", "early"), results):
+                for side, (got, new_lengths) in zip(chains, results):
                     error = ((got.double() - expected).norm() / expected.norm()).item()
                     if not error <= 0.006 or not torch.equal(new_lengths, lengths):
                         print(f"{self.name}: {side} is wrong: relative error {error:.4f}, lengths {new_lengths.tolist()[:4]}", flush=True)

@@ -10,10 +10,12 @@
 
 namespace tilewright::tgpu {
 
-/// In the code of a kernel, which is complete: lets the next launch start when all blocks of the
-/// kernel have, and waits for the end of the previous launch in front of the first access to
-/// memory, if the kernel has the attributes. Fails for a target that cannot.
-mlir::LogicalResult overlapLaunches(KernelOp kernel, mlir::LLVM::LLVMFuncOp func, ThreadBuilder &b);
+/// In the code of a kernel, which is complete: waits for the end of the previous launch before the
+/// first access to global memory, in each role by itself, and then lets the next launch start, if
+/// the kernel has the attributes. `entry` is the block of the code, `roles` are those of its roles.
+/// Fails for a target that cannot.
+mlir::LogicalResult overlapLaunches(KernelOp kernel, mlir::Block &entry,
+                                    mlir::ArrayRef<mlir::Block *> roles, ThreadBuilder &b);
 
 } // namespace tilewright::tgpu
 

@@ -90,7 +90,7 @@ LogicalResult KernelEmitter::run() {
     timeline.close(b);
   LLVM::ReturnOp::create(b, ValueRange());
   b.threads.endOfEntry->erase();
-  if (failed(overlapLaunches(kernel, func, b)))
+  if (failed(overlapLaunches(kernel, func.getBody().front(), roleBlocks, b)))
     return failure();
   return endExchanges(*this);
 }

@@ -64,6 +64,7 @@ static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeW
   }
   LogicalResult result = success();
   auto emitBody = [&] {
+    e.roleBlocks.push_back(b.getInsertionBlock());
     TimelineWriter &timeline = e.state<TimelineWriter>();
     bool hasEvents = timeline.hasEvents(body);
     if (hasEvents)

@@ -106,8 +106,9 @@ public:
   KernelOp kernel;
   mlir::ModuleOp module;
   mlir::LLVM::LLVMFuncOp func;
-  mlir::Region *role = nullptr; ///< the role being emitted; null outside of roles
-  bool isOneThread = false;     ///< only one thread of the role executes the code being emitted
+  mlir::Region *role = nullptr;                ///< the role being emitted; null outside of roles
+  mlir::SmallVector<mlir::Block *> roleBlocks; ///< the code of the roles
+  bool isOneThread = false; ///< only one thread of the role executes the code being emitted
 
 private:
   mlir::LogicalResult emitSignature();

@@ -305,10 +305,10 @@ class _Plan:
         self.library.call(f"{self.prefix}_check_indices", self.handle, c_int(flag_of(wanted, "wanted")))
 
     def overlap_previous(self, wanted=True):
-        """Sets whether a run may start before the previous launch of its stream has ended. Its first kernel then waits for that
-        launch before it accesses memory, if it can (those of decodes, on GPUs from compute capability 9.0 on), and so must all
-        kernels of the stream that are launched in this way, also those of other libraries. `append_kv` lets the next launch
-        start when all its blocks have."""
+        """Sets whether a run may start before the previous launch of its stream has ended, as it may by default, unless
+        TILEWRIGHT_OVERLAP_PREVIOUS=0. Its first kernel then waits for that launch before it accesses memory, if it can (those of
+        decodes and appends, on GPUs from compute capability 9.0 on), and so must all kernels of the stream that are launched in
+        this way, also those of other libraries."""
         self.library.call(f"{self.prefix}_overlap_previous", self.handle, c_int(flag_of(wanted, "wanted")))
 
     def workspace_size(self, packed, device=0):

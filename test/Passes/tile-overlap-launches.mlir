@@ -20,13 +20,11 @@
 // RUN: tilewrightc %kernels/attention_decode.mlir --param D=64 --param T=f16 --target=sm_90a --emit=tgpu | FileCheck %s --check-prefix=DECODE
 // RUN: tilewrightc %kernels/attention_decode.mlir --param D=64 --param T=f16 --target=sm_80 --emit=tgpu | FileCheck %s --check-prefix=NONE
 // APPEND: tgpu.kernel @attention_append
-// APPEND: tgpu.allows_launch
-// APPEND-NOT: tgpu.awaits_launch
+// APPEND: tgpu.allows_launch, tgpu.awaits_launch
 // DECODE: tgpu.kernel @attention_decode_part
 // DECODE: tgpu.allows_launch, tgpu.awaits_launch
 // DECODE: tgpu.kernel @attention_decode_merge
-// DECODE-NOT: tgpu.allows_launch
-// DECODE: tgpu.awaits_launch
+// DECODE: tgpu.allows_launch, tgpu.awaits_launch
 
 // NONE-NOT: s_launch
 

@@ -516,8 +516,8 @@ TEST_F(DecodePlan, ChecksDescriptions) {
   EXPECT_EQ(create(), TILEWRIGHT_MISSING_VARIANT);
 }
 
-// By the description, and by the function.
-TEST_F(DecodePlan, OverlapsThePreviousRunOnRequest) {
+// By default, by the description, and by the function.
+TEST_F(DecodePlan, OverlapsThePreviousRun) {
   BundleWriter writer = decodeBundle();
   for (KernelSpec &kernel : writer.manifest.kernels)
     kernel.awaitsLaunch = true;
@@ -526,10 +526,17 @@ TEST_F(DecodePlan, OverlapsThePreviousRunOnRequest) {
     EXPECT_EQ(run(), TILEWRIGHT_OK) << tilewright_last_error();
     return fake().launches.back().overlaps;
   };
-  desc.overlap_previous = 1;
-  ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
-  ASSERT_EQ(tilewright_attention_decode_prepare(plan, 0), TILEWRIGHT_OK);
-  EXPECT_TRUE(overlaps());
+  for (const char *byDefault : {"1", "0"})
+    for (int wanted : {0, 1}) {
+      setenv("TILEWRIGHT_OVERLAP_PREVIOUS", byDefault, 1);
+      desc.overlap_previous = wanted;
+      tilewright_attention_decode_destroy(plan);
+      plan = nullptr;
+      ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+      unsetenv("TILEWRIGHT_OVERLAP_PREVIOUS");
+      ASSERT_EQ(tilewright_attention_decode_prepare(plan, 0), TILEWRIGHT_OK);
+      EXPECT_EQ(overlaps(), wanted == 1 || *byDefault == '1');
+    }
   EXPECT_EQ(tilewright_attention_decode_overlap_previous(plan, 0), TILEWRIGHT_OK);
   EXPECT_FALSE(overlaps());
   EXPECT_EQ(tilewright_attention_decode_overlap_previous(plan, 1), TILEWRIGHT_OK);

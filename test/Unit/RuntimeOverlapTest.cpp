@@ -58,18 +58,6 @@ TEST_F(Overlaps, NoLaunchesOfKernelsThatDoNotWait) {
   }
 }
 
-// The first launch of a run does not overlap with what was launched before, even by the same plan,
-// unless that is requested.
-TEST_F(Overlaps, NoLaunchesOfDifferentRuns) {
-  BundleWriter writer = overlappingBundle();
-  for (KernelSpec &kernel : writer.manifest.kernels)
-    kernel.allowsLaunch = kernel.awaitsLaunch = true;
-  Operation operation = create(writer);
-  EXPECT_OK(operation.prepare(0));
-  for (int run = 0; run < 2; ++run)
-    EXPECT_EQ(overlapsOf(operation, 300), (std::vector<bool>{false, true}));
-}
-
 /// The program of overlappingBundle with a further launch, of a third kernel like the first ones;
 /// each allows the next launch and awaits the previous one. The second is launched if rows > 100.
 BundleWriter threeLaunchesBundle() {
@@ -87,13 +75,14 @@ BundleWriter threeLaunchesBundle() {
   return writer;
 }
 
-// Three grids must fit, too, since the first one may still run when the third one starts.
-TEST_F(Overlaps, LaunchesThatFitTogether) {
+// Each with the one before it: that one has waited for the end of the others.
+TEST_F(Overlaps, LaunchesThatFitWithTheLastOne) {
   using Flags = std::vector<bool>;
+  driver.cuKernelGetAttribute = nullptr;
   Operation operation = create(threeLaunchesBundle());
   EXPECT_OK(operation.prepare(0));
-  EXPECT_EQ(overlapsOf(operation, 36 * 128), (Flags{false, true, true}));
-  EXPECT_EQ(overlapsOf(operation, 36 * 128 + 1), (Flags{false, true, false}));
+  EXPECT_EQ(overlapsOf(operation, 54 * 128), (Flags{false, true, true}));
+  EXPECT_EQ(overlapsOf(operation, 54 * 128 + 1), (Flags{false, false, false}));
 }
 
 // A launch that is left out changes nothing for the one behind it.
@@ -133,9 +122,9 @@ TEST_F(Overlaps, AcrossAnEmptyGrid) {
   EXPECT_EQ(fake().launches[1].grid[0], 3u);
 }
 
-// The first launch, too, if the application says so, its kernel waits, and no workspace is filled
-// before it.
-TEST_F(Overlaps, ThePreviousRunOnRequest) {
+// The first launch, too, whatever its blocks, if its kernel waits, no workspace is filled before
+// it, and the application does not object.
+TEST_F(Overlaps, ThePreviousRun) {
   using Flags = std::vector<bool>;
   driver.cuKernelGetAttribute = nullptr;
   auto filled = [](BundleWriter writer, bool isFilled) {
@@ -145,31 +134,41 @@ TEST_F(Overlaps, ThePreviousRunOnRequest) {
   };
   Operation operation = create(filled(threeLaunchesBundle(), false));
   EXPECT_OK(operation.prepare(0));
-  operation.overlapPrevious(true);
   EXPECT_EQ(overlapsOf(operation, 36 * 128), (Flags{true, true, true}));
   EXPECT_EQ(overlapsOf(operation, 100 * 128), (Flags{true, false, false}));
   operation.overlapPrevious(false);
   EXPECT_EQ(overlapsOf(operation, 300), (Flags{false, true, true}));
+  operation.overlapPrevious(true);
+  EXPECT_EQ(overlapsOf(operation, 300), (Flags{true, true, true}));
   for (auto [writer, isFilled] : {std::pair(threeLaunchesBundle(), true),
                                   {overlappingBundle(), false}}) { // its first kernel does not wait
     Operation other = create(filled(writer, isFilled));
     EXPECT_OK(other.prepare(0));
-    other.overlapPrevious(true);
     EXPECT_FALSE(overlapsOf(other, 300)[0]);
   }
 }
 
-TEST_F(Overlaps, ThePreviousRunOfAKernelOnRequest) {
+TEST_F(Overlaps, ThePreviousRunOfAKernel) {
   BundleWriter writer = scaleBundle();
   writer.manifest.kernels[0].awaitsLaunch = true;
-  Operation operation = OperationTest::create(writer, writer.manifest.kernels[0].name);
-  EXPECT_OK(operation.prepare(0));
   Arguments arguments = scaleArguments(300);
-  for (bool wanted : {false, true}) {
-    operation.overlapPrevious(wanted);
+  auto overlapsWith = [&](const char *value) {
+    if (value)
+      setenv("TILEWRIGHT_OVERLAP_PREVIOUS", value, 1);
+    Operation operation = OperationTest::create(writer, writer.manifest.kernels[0].name);
+    unsetenv("TILEWRIGHT_OVERLAP_PREVIOUS");
+    EXPECT_OK(operation.prepare(0));
     EXPECT_OK(operation.run(arguments.data(), arguments.size(), 0, 0, nullptr));
-    EXPECT_EQ(fake().launches.back().overlaps, wanted);
-  }
+    bool byDefault = fake().launches.back().overlaps;
+    operation.overlapPrevious(!byDefault);
+    EXPECT_OK(operation.run(arguments.data(), arguments.size(), 0, 0, nullptr));
+    EXPECT_EQ(fake().launches.back().overlaps, !byDefault);
+    return byDefault;
+  };
+  EXPECT_TRUE(overlapsWith(nullptr));
+  EXPECT_TRUE(overlapsWith(""));
+  EXPECT_TRUE(overlapsWith("1"));
+  EXPECT_FALSE(overlapsWith("0"));
 }
 
 TEST_F(Overlaps, LaunchesOfClusters) {
@@ -374,30 +373,21 @@ TEST_F(OverlapsBeside, NoClusters) {
   }
 }
 
-// Those of the launch before it may still run, on whichever multiprocessors.
-TEST_F(OverlapsBeside, NoLaunchThatOverlapsItself) {
+// When a launch lets the next one start, those before it have ended.
+TEST_F(OverlapsBeside, ALaunchThatOverlapsItself) {
   using Flags = std::vector<bool>;
-  auto make = [&](int64_t first, int64_t second, int64_t third) {
+  auto runThree = [&](int64_t first, int64_t second, int64_t third) {
     BundleWriter writer = threeLaunchesBundle();
     Pair().bundle(); // the device
-    formOf(writer.manifest.programs[0]).workspaces[1].fill.reset();
     const int64_t blocks[] = {first, second, third};
     for (size_t i = 0; i < 3; ++i)
       writer.manifest.kernels[i].grid = {Expr::integer(blocks[i])};
-    return writer;
-  };
-  auto runThree = [&](const BundleWriter &writer, bool overlapsPrevious) {
     Operation operation = create(writer);
     EXPECT_OK(operation.prepare(0));
-    operation.overlapPrevious(overlapsPrevious);
     return overlapsOf(operation, 300);
   };
-  EXPECT_EQ(runThree(make(66, 66, 67), false), (Flags{false, true, false}));
-  EXPECT_EQ(runThree(make(66, 67, 66), false), (Flags{false, true, false})) << "beside, too";
-  BundleWriter writer = make(66, 66, 67);
-  writer.manifest.kernels[1].awaitsLaunch = false;
-  EXPECT_EQ(runThree(writer, false), (Flags{false, false, true}));
-  EXPECT_EQ(runThree(make(66, 67, 66), true), (Flags{true, false, true}));
+  EXPECT_EQ(runThree(66, 66, 67), (Flags{false, true, true})) << "beside one that has room";
+  EXPECT_EQ(runThree(66, 67, 66), (Flags{false, true, true})) << "beside both";
 }
 
 // And neither does a run.
