@@ -307,7 +307,7 @@ tile.kernel @attention_append
      %cos, %sin: !angles when (ROTARY > 0), %q, %q_out: optional !rows)
     grid(%bh = max(ceildiv(dim(k, 1), BLOCK_H), ceildiv(dim(q, 1), BLOCK_H)),
          %n = max(dim(k, 0), max(dim(q, 0), dim(total_lens, 0))))
-    attributes {tgpu.allows_launch, tgpu.awaits_launch} {
+    attributes {tgpu.allows_run, tgpu.awaits_launch} {
   %c0 = arith.constant 0 : i32
   %h = tile.expr %bh * BLOCK_H : i32
   // On their way before the place of the key is known. Keys that are rotated are loaded again, in other tiles.

@@ -399,8 +399,7 @@ tile.kernel @attention_decode_merge
      %total_lens: !lengths when (and(SHARD, CAUSAL == "bottom_right")), %shares: !table when (or(FOLDS, WINDOW)),
      %window_left: i32)
     grid(%h = dim(o, 1), %i = select(PACKED, dim(o_parts, 2), dim(o, 2)),
-         %b = select(PACKED, dim(o_parts, 0), dim(o, 0)))
-    attributes {tgpu.allows_launch} {
+         %b = select(PACKED, dim(o_parts, 0), dim(o, 0))) {
   %most = tile.expr choose(or(FOLDS, WINDOW), dim(%shares, 0), dim(%o_parts, 3)) : i32
   %room = tile.dim %o_parts, 3 : !o_parts
   %pairs = tile.expr select(PACKED, dim(%o_parts, 0), dim(%o, 0)) * dim(%k_pages, 2) : i32

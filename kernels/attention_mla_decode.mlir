@@ -196,8 +196,7 @@ tile.kernel @attention_mla_decode_merge
            let MERGE: int = 8, let FOLDS: flag = false, let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths)
-    grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0))
-    attributes {tgpu.allows_launch} {
+    grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {
   %most = tile.dim %o_parts, 3 : !o_parts
   %pairs = tile.expr dim(%o, 0) * (dim(%o, 2) * param(ceildiv(GROUP, BLOCK_M))) : i32
   %are_few, %o_first, %lse_first = tile.expr @first_parts(%o_parts, %lse_parts, %b, %h, %i, %most, %pairs)

@@ -365,8 +365,7 @@ tile.kernel @attention_mla_decode_bytes_merge
            let DVP: int = padded(DV), let ACC: type = accumulator(T))
     (%o: !o_view, %lse: optional !row_view, %o_parts: !o_parts, %lse_parts: !lse_parts, %k_pages: !k_view,
      %block_table: optional !table, %seq_lens: !lengths)
-    grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0))
-    attributes {tgpu.allows_launch} {
+    grid(%h = dim(o, 1), %i = dim(o, 2), %b = dim(o, 0)) {
   %c0 = arith.constant 0 : i32
   %c1 = arith.constant 1 : i32
   %most = tile.dim %o_parts, 3 : !o_parts

@@ -972,11 +972,11 @@ def TileTransposeOperands : Pass<"tile-transpose-operands", "::mlir::ModuleOp"> 
 def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
   let summary = "let launches of a program start before the previous one has ended";
   let description = [{
-    Marks the kernels of a program that other launches follow `tgpu.allows_launch`, and those that follow others
-    `tgpu.awaits_launch`, for targets with programmatic dependent launches (compute capability 9.0 and later). The
-    runtime starts such a launch early if its blocks and those of all launches of the run that may still run have a
-    multiprocessor of their own, or if they fit beside those of one launch and spread evenly. Of attention_decode with
-    few sequences, the merge of parts then starts while parts are attended, which hides the time between two launches.
+    Marks the kernels of a program that other launches follow `tgpu.allows_launch`, those that follow others
+    `tgpu.awaits_launch`, and the last of several `tgpu.allows_run`, for targets with programmatic dependent launches
+    (compute capability 9.0 and later). The runtime starts such a launch early if its blocks and those of the last one
+    have a multiprocessor of their own, or if they fit beside those and spread evenly. Of attention_decode with few
+    sequences, the merge of parts then starts while parts are attended, which hides the time between two launches.
 
     Before:
     ```mlir
@@ -990,11 +990,11 @@ def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
     After:
     ```mlir
     tile.kernel @first (...) grid(...) attributes {tgpu.allows_launch} { ... }
-    tile.kernel @second (...) grid(...) attributes {tgpu.awaits_launch} { ... }
+    tile.kernel @second (...) grid(...) attributes {tgpu.allows_run, tgpu.awaits_launch} { ... }
     ```
 
-    An author may mark kernels as well, for runs that follow other runs: attention_append allows, and the first kernels
-    of the decodes await (`overlap_previous` of a plan). For other targets, the pass removes such marks.
+    An author may mark kernels as well, for runs that follow other runs: attention_append, and the first kernels of the
+    decodes, await what is before them (`overlap_previous` of a plan). For other targets, the pass removes such marks.
 
     Not its job: where a kernel waits, before its first access to memory (convert-tgpu-to-nvvm), and whether a launch
     starts early (the runtime).

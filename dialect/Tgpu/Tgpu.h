@@ -104,9 +104,12 @@ inline constexpr UnitMark<tile::KernelOp> transposeFewRowsAttr{"tgpu.transpose_f
 /// Other launches of a program, or by an author other runs, come before the kernel's, which may
 /// start while the last of them runs: the kernel waits for its end before it accesses memory.
 inline constexpr UnitMark<tile::KernelOp, KernelOp> awaitsLaunchAttr{"tgpu.awaits_launch"};
-/// Other launches of a program, or by an author other runs, follow the kernel's. The next one may
-/// start as soon as all blocks of the kernel have.
+/// Other launches of a program follow the kernel's. The next one may start as soon as all blocks of
+/// the kernel have, and the launch that the kernel awaits has ended.
 inline constexpr UnitMark<tile::KernelOp, KernelOp> allowsLaunchAttr{"tgpu.allows_launch"};
+/// The kernel's launch is the last of a run. The next run may start as soon as all blocks of the
+/// kernel have.
+inline constexpr UnitMark<tile::KernelOp, KernelOp> allowsRunAttr{"tgpu.allows_run"};
 /// The rings of the kernel's loops have at most this many slots, though more fit.
 inline constexpr DiscardableAttr<I64Attr, tile::KernelOp, KernelOp> mostStagesAttr{
     "tgpu.most_stages"};

@@ -366,12 +366,12 @@ bool PlaceAttr::classof(Attribute value) {
 
 LogicalResult TgpuDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   return verifyDiscardable(
-      op, attribute, transposeFewRowsAttr, awaitsLaunchAttr, allowsLaunchAttr, mostStagesAttr,
-      transposedKeepAttr, copiedAttr, readOnceAttr, startsInsideAttr, specialCaseAttr,
-      oneBeforeAttr, oneAfterAttr, eitherOrderAttr, scheduleAttr, roleScheduleAttr, ringStagesAttr,
-      lendSlotAttr, keepInRegistersAttr, generalAttr, rareAttr, idleRoundsAttr, placeAttr,
-      keepPlaceAttr, skipOnesAttr, asIntegersAttr, notesAttr, noRolesAttr, noRolesPlaceAttr,
-      timelineAttr, warpsAttr, sharedBytesAttr, redundantAttr);
+      op, attribute, transposeFewRowsAttr, awaitsLaunchAttr, allowsLaunchAttr, allowsRunAttr,
+      mostStagesAttr, transposedKeepAttr, copiedAttr, readOnceAttr, startsInsideAttr,
+      specialCaseAttr, oneBeforeAttr, oneAfterAttr, eitherOrderAttr, scheduleAttr, roleScheduleAttr,
+      ringStagesAttr, lendSlotAttr, keepInRegistersAttr, generalAttr, rareAttr, idleRoundsAttr,
+      placeAttr, keepPlaceAttr, skipOnesAttr, asIntegersAttr, notesAttr, noRolesAttr,
+      noRolesPlaceAttr, timelineAttr, warpsAttr, sharedBytesAttr, redundantAttr);
 }
 
 //===----------------------------------------------------------------------===//

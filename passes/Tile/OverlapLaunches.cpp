@@ -29,6 +29,7 @@ struct TileOverlapLaunchesPass
       for (auto kernel : getOperation().getOps<KernelOp>()) {
         tgpu::awaitsLaunchAttr.remove(kernel);
         tgpu::allowsLaunchAttr.remove(kernel);
+        tgpu::allowsRunAttr.remove(kernel);
       }
       return;
     }
@@ -40,10 +41,13 @@ struct TileOverlapLaunchesPass
             SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
         if (!kernel)
           continue;
+        bool isLast = i + 1 == launches.size();
         if (i > 0)
           tgpu::awaitsLaunchAttr.set(kernel);
-        if (i + 1 < launches.size())
+        if (!isLast)
           tgpu::allowsLaunchAttr.set(kernel);
+        else if (i > 0)
+          tgpu::allowsRunAttr.set(kernel);
       }
     }
   }

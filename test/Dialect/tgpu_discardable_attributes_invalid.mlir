@@ -20,6 +20,11 @@ func.func private @f() attributes {tgpu.allows_launch}
 
 // -----
 
+// expected-error @+1 {{'tgpu.allows_run' must be on 'tile.kernel' or 'tgpu.kernel', but got "func.func"; correct or remove the attribute}}
+func.func private @f() attributes {tgpu.allows_run}
+
+// -----
+
 // expected-error @+1 {{'tgpu.most_stages' must be on 'tile.kernel' or 'tgpu.kernel', but got "func.func"; correct or remove the attribute}}
 func.func private @f() attributes {tgpu.most_stages = 4 : i64}
 
@@ -223,5 +228,5 @@ func.func @f(%n: i32) {
 
 // -----
 
-// expected-error @+1 {{'tgpu.transpose_few_row' must be 'tgpu.transpose_few_rows' or 'tgpu.awaits_launch' or 'tgpu.allows_launch' or 'tgpu.most_stages' or 'tgpu.transposed_keep' or 'tgpu.copied' or}}
+// expected-error @+1 {{'tgpu.transpose_few_row' must be 'tgpu.transpose_few_rows' or 'tgpu.awaits_launch' or 'tgpu.allows_launch' or 'tgpu.allows_run' or 'tgpu.most_stages' or 'tgpu.transposed_keep' or 'tgpu.copied' or}}
 func.func private @f() attributes {tgpu.transpose_few_row}

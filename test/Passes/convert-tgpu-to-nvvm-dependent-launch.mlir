@@ -7,15 +7,15 @@
 // RUN: FileCheck %s --input-file=%t.ptx
 // RUN: sed 's/sm_90a/sm_80/' %s | not tilewrightc - --target=sm_80 --emit=ptx 2>&1 | FileCheck %s --check-prefix=TARGET
 //
-// With roles, a counter of tiles and tensor maps, each role waits by itself before its first access; what comes before has
-// to do with registers and shared memory. The role that reads what the next tile is waits before the first read of its
-// loop, and behind the loop. With a timeline, whose events are written to memory, all wait earlier.
+// With roles, a counter of tiles and tensor maps, each role waits by itself before its first access, also to shared memory,
+// so that no role waits after another. The role that reads what the next tile is waits before the first read of its loop,
+// and behind the loop. With a timeline, whose events are written to memory, all wait earlier.
 // RUN: tilewrightc %kernels/attention_backward.mlir --param D=64 --param T=bf16 --target=sm_90a --emit=ptx -o %t.backward.ptx
 // RUN: FileCheck %s --input-file=%t.backward.ptx --check-prefix=ROLES
 // RUN: tilewrightc %kernels/attention_decode.mlir --param D=64 --param T=bf16 --target=sm_90a --timeline --emit=ptx -o %t.decode.ptx
 // RUN: FileCheck %s --input-file=%t.decode.ptx --check-prefix=TIMELINE
 //
-// TARGET: error: 'tgpu.kernel' op can await or allow launches for target sm_90a{{.*}} only, but got sm_80; remove tgpu.awaits_launch and tgpu.allows_launch
+// TARGET: error: 'tgpu.kernel' op can await or allow launches for target sm_90a{{.*}} only, but got sm_80; remove tgpu.awaits_launch, tgpu.allows_launch and tgpu.allows_run
 //
 // ROLES-LABEL: .entry pairs_of_keys(
 // ROLES-NOT:     {{(ld|st|atom|red|cp)[.a-z]*\.global|cp\.async|griddepcontrol}}
@@ -33,16 +33,21 @@
 // DECODE-NOT:   {{(ld|st)[.a-z]*\.global|cp\.async}}
 // DECODE:       @always griddepcontrol.wait;
 // DECODE:       griddepcontrol.launch_dependents;
+// DECODE:       mbarrier.try_wait
 // DECODE:       st.global
 // DECODE:       @always griddepcontrol.wait;
-// DECODE-NOT:   griddepcontrol
+// DECODE:       griddepcontrol.launch_dependents;
 // DECODE:       ld.global
 // DECODE:       @always griddepcontrol.wait;
 // DECODE:       griddepcontrol.launch_dependents;
+// DECODE:       mbarrier.try_wait
 // DECODE:       cp.async.bulk.tensor
+// The next run may start when all blocks of the merge have.
 // DECODE-LABEL: .entry attention_decode_merge(
-// DECODE:       @always griddepcontrol.wait;
+// DECODE-NOT:   {{(ld|st)[.a-z]*\.global|mul}}
 // DECODE:       griddepcontrol.launch_dependents;
+// DECODE:       @always griddepcontrol.wait;
+// DECODE-NOT:   griddepcontrol
 // DECODE:       ld.global
 //
 // TIMELINE-LABEL: .entry attention_decode_merge(

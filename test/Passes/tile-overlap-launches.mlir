@@ -20,13 +20,14 @@
 // RUN: tilewrightc %kernels/attention_decode.mlir --param D=64 --param T=f16 --target=sm_90a --emit=tgpu | FileCheck %s --check-prefix=DECODE
 // RUN: tilewrightc %kernels/attention_decode.mlir --param D=64 --param T=f16 --target=sm_80 --emit=tgpu | FileCheck %s --check-prefix=NONE
 // APPEND: tgpu.kernel @attention_append
-// APPEND: tgpu.allows_launch, tgpu.awaits_launch
+// APPEND: tgpu.allows_run, tgpu.awaits_launch
 // DECODE: tgpu.kernel @attention_decode_part
 // DECODE: tgpu.allows_launch, tgpu.awaits_launch
 // DECODE: tgpu.kernel @attention_decode_merge
-// DECODE: tgpu.allows_launch, tgpu.awaits_launch
+// DECODE: tgpu.allows_run, tgpu.awaits_launch
 
 // NONE-NOT: s_launch
+// NONE-NOT: allows_run
 
 // The first launch follows none, the last precedes none. One with a condition may be left out: the launch after it then
 // waits for the one before it.
@@ -35,18 +36,18 @@
 // CHECK: tile.kernel @middle
 // CHECK: attributes {tgpu.allows_launch, tgpu.awaits_launch}
 // CHECK: tile.kernel @last
-// CHECK: attributes {tgpu.awaits_launch}
+// CHECK: attributes {tgpu.allows_run, tgpu.awaits_launch}
 // CHECK: tile.kernel @alone
-// CHECK-NOT: _launch
-// One that is the last of a program and the first of another has both.
+// CHECK-NOT: attributes
+// One that is the last of a program and the first of another has all.
 // CHECK: tile.kernel @shared
-// CHECK: attributes {tgpu.allows_launch, tgpu.awaits_launch}
+// CHECK: attributes {tgpu.allows_launch, tgpu.allows_run, tgpu.awaits_launch}
 // MAPPED: tgpu.kernel @first
 // MAPPED: tgpu.allows_launch}
 // MAPPED: tgpu.kernel @middle
 // MAPPED: tgpu.allows_launch, tgpu.awaits_launch}
 // MAPPED: tgpu.kernel @last
-// MAPPED: attributes {shared_bytes = 0 : i64, tgpu.awaits_launch}
+// MAPPED: attributes {shared_bytes = 0 : i64, tgpu.allows_run, tgpu.awaits_launch}
 // BUNDLE: "abi":5
 // BUNDLE-SAME: "name":"first"
 // BUNDLE-NOT:  "awaits_launch"

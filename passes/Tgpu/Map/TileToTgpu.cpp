@@ -74,7 +74,7 @@ struct TileToTgpuPass : tilewright::impl::TileToTgpuBase<TileToTgpuPass> {
       NamedAttrList kept; // the first two for reports
       for (StringRef key : std::initializer_list<StringRef>{
                blocksAttrName, strategyAttrName, tgpu::awaitsLaunchAttr.name,
-               tgpu::allowsLaunchAttr.name, tgpu::mostStagesAttr.name})
+               tgpu::allowsLaunchAttr.name, tgpu::allowsRunAttr.name, tgpu::mostStagesAttr.name})
         if (Attribute value = kernel->getAttr(key))
           kept.append(key, value);
       StringAttr name = kernel.getSymNameAttr();
