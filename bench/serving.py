@@ -455,9 +455,12 @@ def side_of(name, torch, ours, case, cache, out):
     form, _, splits = name.partition(":")
     against, point, own = form.partition(".")
     if against == "apart":
+        before = len(ours.kept)
         launch = side_of(name.partition(".")[2], torch, ours, case, cache, out)
-        if launch:
-            ours.kept[-1][0].overlap_previous(False)
+        if launch and len(ours.kept) == before:
+            sys.exit(f"serving.py: side {name} is not Tilewright's, so nothing of it overlaps")
+        for plan, *_ in ours.kept[before:]:
+            plan.overlap_previous(False)
         return launch
     form, ours.against = (own, f"{against}.") if point else (form, "")
     if ours.against not in ours.folders:

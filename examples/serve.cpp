@@ -380,8 +380,6 @@ public:
     std::vector<Call> calls = makeCalls(driver, bundles, at, stepAddress, kAddress, vAddress);
     for (Call &call : calls)
       check(call.plan.prepare(0));
-    // The decode may start while the keys are appended: the step has no kernels of other libraries.
-    calls[1].plan.overlapPrevious(true);
     uint64_t bytes = workspaceOf(calls);
     if (bytes)
       CHECK_CALL(driver, cuMemAlloc, &workspace, bytes); // aligned to 256 bytes

@@ -113,7 +113,6 @@ extern "C" {
     fn tilewright_attention_destroy(plan: Handle);
     fn tilewright_attention_check_support(plan: Handle, major: c_int, minor: c_int, shared_bytes: c_int) -> c_int;
     fn tilewright_attention_prepare(plan: Handle, device: c_int) -> c_int;
-    fn tilewright_attention_overlap_previous(plan: Handle, wanted: c_int) -> c_int;
     fn tilewright_attention_workspace_size(
         plan: Handle, arguments: *const Argument, count: usize, device: c_int, bytes: *mut u64,
     ) -> c_int;
@@ -658,8 +657,6 @@ impl DeviceCache {
         for call in &calls {
             check(unsafe { tilewright_attention_prepare(call.plan, 0) });
         }
-        // The decode may start while the keys are appended: the step has no kernels of other libraries.
-        check(unsafe { tilewright_attention_overlap_previous(calls[1].plan, 1) });
         let bytes = workspace_of(&calls);
         let workspace = if bytes > 0 { alloc(bytes as usize) } else { 0 }; // aligned to 256 bytes
         unsafe {

@@ -994,10 +994,11 @@ def TileOverlapLaunches : Pass<"tile-overlap-launches", "::mlir::ModuleOp"> {
     ```
 
     An author may mark kernels as well, for runs that follow other runs: attention_append, and the first kernels of the
-    decodes, await what is before them (`overlap_previous` of a plan). For other targets, the pass removes such marks.
+    decodes, await what is before them (`overlap_previous` of a plan), and attention_append, a launch alone, allows the
+    next run. For other targets, the pass removes such marks.
 
-    Not its job: where a kernel waits, before its first access to memory (convert-tgpu-to-nvvm), and whether a launch
-    starts early (the runtime).
+    Not its job: where a kernel waits, before its first access to global memory, in each role by itself
+    (convert-tgpu-to-nvvm), and whether a launch starts early (the runtime).
 
     Errors: none
   }];

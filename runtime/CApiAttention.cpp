@@ -311,7 +311,7 @@ tilewright_code tilewright_attention_decode_create(const tilewright_bundle *bund
     Result<AttentionDecode> created = AttentionDecode::create(driver, bundle->bundle, wanted);
     if (!created)
       return created.status();
-    if (desc->overlap_previous)
+    if (desc->overlap_previous) // 0 is the default, as in every field
       created->overlapPrevious(true);
     *plan = new tilewright_attention_decode{std::move(*created), driverStatus};
     return Status::success();

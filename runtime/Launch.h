@@ -100,7 +100,8 @@ Status gridOf(const PreparedKernel &kernel, const ExprInputs &inputs, unsigned (
 
 /// The last kernel that a program has launched, null before the first one, and the number of its
 /// blocks. No other launch of the stream still runs when it lets the next one start: it waits for
-/// those before it first.
+/// those before it first. Code that is given, or of bundles made before that rule, may let the next
+/// one start sooner. Then blocks of three launches may share a multiprocessor, which takes time.
 struct LastLaunch {
   const PreparedKernel *kernel = nullptr;
   int64_t blocks = 0;

@@ -136,7 +136,8 @@ struct KernelSpec {
   /// Before ABI 4, a manifest does not say.
   std::optional<bool> addsInAnyOrder;
   /// Whether it waits for the end of the previous launch before it accesses memory, so that it may
-  /// start before; and whether it lets the next launch start when all its blocks have.
+  /// start before; and whether it lets the next launch of its program start when all its blocks
+  /// have started and, if they wait, have waited.
   bool awaitsLaunch = false, allowsLaunch = false;
 
   ParamLayout layout; // computed by finalize

@@ -148,14 +148,15 @@ typedef struct tilewright_attention_decode_desc {
                                  the same */
   int has_window;             /* tilewrightc compiles this with bottom_right alone */
   int64_t head_dim;
-  int64_t value_dim;     /* 0: head_dim */
-  int64_t group;         /* query heads that share a key head */
-  int64_t max_rows;      /* queries of a sequence at most, 1 to 16, and 128 with those of a group;
-                            0: 1. The code is that of ROWS, the next power of two; a run with more
-                            queries than max_rows is rejected, also if ROWS has room for them */
-  int32_t num_splits;    /* at most so many parts of a sequence; 0: any. Not 0: its result does not
-                            depend on other sequences */
-  int overlap_previous;  /* 0: as it is by default; 1: as tilewright_operation_overlap_previous */
+  int64_t value_dim;    /* 0: head_dim */
+  int64_t group;        /* query heads that share a key head */
+  int64_t max_rows;     /* queries of a sequence at most, 1 to 16, and 128 with those of a group;
+                           0: 1. The code is that of ROWS, the next power of two; a run with more
+                           queries than max_rows is rejected, also if ROWS has room for them */
+  int32_t num_splits;   /* at most so many parts of a sequence; 0: any. Not 0: its result does not
+                           depend on other sequences */
+  int overlap_previous; /* 0: the default, which is on unless the environment says otherwise; 1: on.
+                           Off by tilewright_attention_decode_overlap_previous alone */
   int lengths_are_older; /* 0: not supported yet */
   int32_t spare_sms;     /* 0: not supported yet */
   const char *entry;     /* null: attention_decode */

@@ -31,9 +31,12 @@ enum class Memory { Global, Any };
 static bool accesses(Operation &op, Memory memory) {
   // In PTX, an address is in brackets. An instruction that names shared memory alone has no other.
   if (auto assembly = dyn_cast<LLVM::InlineAsmOp>(op)) {
-    StringRef text = assembly.getAsmString();
-    bool isShared = text.contains(".shared") && !text.contains(".global");
-    return text.contains('[') && (memory == Memory::Any || !isShared);
+    SmallVector<StringRef> instructions;
+    assembly.getAsmString().split(instructions, ';');
+    return llvm::any_of(instructions, [&](StringRef text) {
+      bool isShared = text.contains(".shared") && !text.contains(".global");
+      return text.contains('[') && (memory == Memory::Any || !isShared);
+    });
   }
   if (isa<LLVM::AllocaOp>(op) || isMemoryEffectFree(&op))
     return false;
@@ -47,18 +50,19 @@ static bool accesses(Operation &op, Memory memory) {
   });
 }
 
-/// The first operation of the block that may access memory, itself or in its regions; null if there
-/// is none.
+/// The same of the operation with all that is in it.
+static bool mayAccess(Operation &op, Memory memory) {
+  auto visit = [&](Operation *inner) {
+    return inner->getNumRegions() == 0 && accesses(*inner, memory) ? WalkResult::interrupt()
+                                                                   : WalkResult::advance();
+  };
+  return op.walk(visit).wasInterrupted();
+}
+
+/// The first operation of the block that may access memory; null if there is none.
 static Operation *findAccess(Block &block, Memory memory) {
-  for (Operation &op : block) {
-    auto visit = [&](Operation *inner) {
-      return inner->getNumRegions() == 0 && accesses(*inner, memory) ? WalkResult::interrupt()
-                                                                     : WalkResult::advance();
-    };
-    if (op.walk(visit).wasInterrupted())
-      return &op;
-  }
-  return nullptr;
+  auto access = llvm::find_if(block, [&](Operation &op) { return mayAccess(op, memory); });
+  return access == block.end() ? nullptr : &*access;
 }
 
 /// An operand of the access in 32 bits, such as the address, that is not known before; null if it
@@ -78,14 +82,13 @@ static Value getWordOf(ThreadBuilder &b, Operation &access) {
   return {};
 }
 
-static constexpr StringLiteral allow = "griddepcontrol.launch_dependents;";
+static constexpr StringLiteral launchDependents = "griddepcontrol.launch_dependents;";
 
 namespace {
 
 class LaunchWaits {
 public:
-  LaunchWaits(ThreadBuilder &b, bool allowsNext)
-      : b(b), number(b.threads.thread), allowsNext(allowsNext) {}
+  LaunchWaits(ThreadBuilder &b, bool allowsNext) : b(b), allowsNext(allowsNext) {}
 
   /// Waits before the first access of the block to global memory: at its end if it has none, since
   /// what follows waits for the end of this launch alone.
@@ -94,10 +97,10 @@ public:
     waitBefore(access ? *access : *block.getTerminator());
   }
 
-  /// The same for a role, but before it waits for others or gives them something: it would wait
-  /// after them otherwise. A loop whose iterations begin with an access to global memory, such as
-  /// the one that reads what the next tile is, waits in each of them, which takes no time after the
-  /// first, and behind the last, since there may be none.
+  /// The same for a role, but also before its first access to shared memory: the roles wait for the
+  /// launch at the same time, not one after what another gives it. A loop whose iterations begin
+  /// with an access to global memory, such as the one that reads what the next tile is, waits in
+  /// each of them, which takes no time after the first, and behind the last, as there may be none.
   void coverRole(Block &block) {
     Operation *access = findAccess(block, Memory::Any);
     if (isa_and_nonnull<scf::WhileOp, scf::ForOp>(access)) {
@@ -118,16 +121,19 @@ private:
     // Not the intrinsic, across which LLVM may move accesses. ptxas moves the instruction to the
     // begin of the kernel, unless it has a condition: x * x + x is even for every x, which ptxas
     // does not find out.
+    constexpr StringLiteral wait = "mad.lo.s32 even, even, even, even; and.b32 even, even, 1; "
+                                   "setp.eq.s32 always, even, 0; @always griddepcontrol.wait; }";
+    constexpr StringLiteral begin = "{ .reg .pred always; .reg .b32 even; mov.b32 even, ";
     Value word = op.getNumRegions() == 0 ? getWordOf(b, op) : Value();
-    b.inlineAsm("{ .reg .pred always; .reg .b32 even; mad.lo.s32 even, $0, $0, $0; and.b32 even, "
-                "even, 1; setp.eq.s32 always, even, 0; @always griddepcontrol.wait; }",
-                "r,~{memory}", nullptr, word ? word : number);
+    if (word)
+      b.inlineAsm((begin + "$0; " + wait).str(), "r,~{memory}", nullptr, word);
+    else // the number of the thread, read here: as an operand it made a backward spill 76 bytes
+      b.inlineAsm((begin + "%tid.x; " + wait).str(), "~{memory}", nullptr, {});
     if (allowsNext)
-      b.inlineAsm(allow, "~{memory}", nullptr, {});
+      b.inlineAsm(launchDependents, "~{memory}", nullptr, {});
   }
 
   ThreadBuilder &b;
-  Value number; // of the thread
   bool allowsNext;
 };
 
@@ -147,19 +153,24 @@ LogicalResult tgpu::overlapLaunches(KernelOp kernel, Block &entry, ArrayRef<Bloc
                                    "tgpu.allows_run";
   OpBuilder::InsertionGuard guard(b);
   // The next launch of a program starts behind the wait: then all launches before this one have
-  // ended, and it shares multiprocessors with this one alone. The next run starts as blocks end,
-  // and so has its own wait behind it earlier (1,024 keys 5.4 us for 5.85; H200, 2026-11-30).
+  // ended, and it shares multiprocessors with this one alone. The next run may start at once: its
+  // blocks take the place of blocks that end, and what they do before their own wait is hidden
+  // (1,024 keys 5.4 us for 5.85; H200, 2026-11-30).
   bool isBehindWait = allows && awaits;
   if (!isBehindWait && (allows || allowsRun)) {
     b.setInsertionPointToStart(&entry);
-    b.inlineAsm(allow, "", nullptr, {});
+    b.inlineAsm(launchDependents, "", nullptr, {});
   }
   if (!awaits)
     return success();
   LaunchWaits waits(b, isBehindWait);
+  // Each role by itself, if nothing else accesses memory.
   Operation *access = findAccess(entry, Memory::Global);
-  if (access &&
-      llvm::any_of(roles, [&](Block *role) { return access->isAncestor(role->getParentOp()); }))
+  auto isRoles = [&](Block *role) { return access->isAncestor(role->getParentOp()); };
+  bool isOfRoles = access && llvm::any_of(roles, isRoles) &&
+                   !llvm::any_of(llvm::make_range(std::next(access->getIterator()), entry.end()),
+                                 [](Operation &op) { return mayAccess(op, Memory::Global); });
+  if (isOfRoles)
     llvm::for_each(roles, [&](Block *role) { waits.coverRole(*role); });
   else
     waits.cover(entry);

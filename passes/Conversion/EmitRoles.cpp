@@ -86,12 +86,12 @@ static LogicalResult emitRole(KernelEmitter &e, mlir::Region &body, Value wholeW
 }
 
 /// Decides the registers per thread with which a block is launched, of which its roles take their
-/// own: the most that there are, or, if the next launch may start early, as many as leave room for
-/// a block of it, but at least what the roles have on average. A role that takes more than the
-/// launch gave waits for what other roles of its block give back, never for another block's. Not
-/// fewer than there is room for: with a lower limit, ptxas takes another order, though nothing
-/// needs so many registers (a decode has 2,320 instructions with 152, 2,224 with 224 and more; B1
-/// S1k 6.58 and 6.49 us, H200, 2026-11-30).
+/// own: the most that there are, or, if the next launch of its program may start early, as many as
+/// leave room for a block of it, but at least what the roles have on average. A role that takes
+/// more than the launch gave waits for what other roles of its block give back, never for another
+/// block's. Not fewer than there is room for: with a lower limit, ptxas takes another order, though
+/// nothing needs so many registers (a decode has 2,320 instructions with 152, 2,224 with 224 and
+/// more; B1 S1k 6.58 and 6.49 us, H200, 2026-11-30).
 static int64_t setRegistersAtEntry(KernelEmitter &e, RolesOp op) {
   // Of a block of four warps that have 64 each, such as one that merges.
   constexpr int64_t ofNextBlock = 4 * Target::lanes * 64;

@@ -126,8 +126,8 @@ static void issueLoad(KernelEmitter &e, TmaLoadOp op, Value buffer, Value map, V
   e.b.inlineAsm(name + text + ";", constraints + ",~{memory}", nullptr, operands);
 }
 
-/// So many boxes of pages are found before the first one is copied: the numbers of several pages
-/// are on their way at once.
+/// So many numbers of pages are on their way at once, before a slot is free and before the first of
+/// their boxes is copied.
 static constexpr int64_t mostAhead = 4;
 
 namespace {
@@ -167,9 +167,10 @@ void tgpu::readPagesAhead(KernelEmitter &e, AcquireOp acquire) {
   }
   if (boxes > mostAhead)
     return;
-  SmallVector<PagedBoxes::Box> &places = e.state<BoxesAhead>().ofLoads[load];
+  SmallVector<PagedBoxes::Box> places;
   for (int64_t number = 0; number < boxes; ++number)
     places.push_back(found.next());
+  e.state<BoxesAhead>().ofLoads[load] = std::move(places);
 }
 
 /// Boxes of rows of pages, through the ragged map of the pool.
@@ -197,7 +198,9 @@ static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
     }
   };
   auto issueAny = [&](PagedBoxes found) {
-    SmallVector<PagedBoxes::Box> places = e.state<BoxesAhead>().ofLoads.lookup(op);
+    // Of this acquire alone: a function that is called twice has other boxes each time.
+    SmallVector<PagedBoxes::Box> places = std::move(e.state<BoxesAhead>().ofLoads[op]);
+    e.state<BoxesAhead>().ofLoads.erase(op);
     for (int64_t number = 0; number < boxes; ++number) {
       while (static_cast<int64_t>(places.size()) <= number)
         for (int64_t ahead = number; ahead < std::min(number + mostAhead, boxes); ++ahead)

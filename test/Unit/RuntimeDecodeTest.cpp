@@ -532,8 +532,9 @@ TEST_F(DecodePlan, OverlapsThePreviousRun) {
       desc.overlap_previous = wanted;
       tilewright_attention_decode_destroy(plan);
       plan = nullptr;
-      ASSERT_EQ(create(), TILEWRIGHT_OK) << tilewright_last_error();
+      tilewright_code created = create();
       unsetenv("TILEWRIGHT_OVERLAP_PREVIOUS");
+      ASSERT_EQ(created, TILEWRIGHT_OK) << tilewright_last_error();
       ASSERT_EQ(tilewright_attention_decode_prepare(plan, 0), TILEWRIGHT_OK);
       EXPECT_EQ(overlaps(), wanted == 1 || *byDefault == '1');
     }

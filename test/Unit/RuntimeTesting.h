@@ -456,11 +456,12 @@ inline Arguments scaleArguments(int64_t rows = 300) {
           Argument::scalar(0.5f), Argument::scalar(int32_t(7))};
 }
 
-/// Starts each test with a new fake and without a cache.
+/// Starts each test with a new fake, without a cache, and with the defaults of plans.
 class RuntimeTest : public ::testing::Test {
 protected:
   void SetUp() override {
     setenv("TILEWRIGHT_CACHE_DIR", "", 1);
+    unsetenv("TILEWRIGHT_OVERLAP_PREVIOUS");
     fake() = FakeDriver();
   }
   DriverTable driver = fakeTable();
