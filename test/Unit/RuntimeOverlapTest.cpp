@@ -110,6 +110,10 @@ TEST_F(Overlaps, NotTheFirstLaunchThatIsExecuted) {
   fake().fills.clear();
   EXPECT_EQ(overlapsOf(operation, 300), (std::vector<bool>{false, true}));
   EXPECT_EQ(fake().fills.size(), 1u);
+  form.workspaces[1].fill.reset(); // nothing comes between the run and what is before it
+  Operation unfilled = create(writer);
+  EXPECT_OK(unfilled.prepare(0));
+  EXPECT_EQ(overlapsOf(unfilled, 300), (std::vector<bool>{true, true}));
 }
 
 // An empty grid launches nothing.
