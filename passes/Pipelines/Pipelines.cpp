@@ -131,6 +131,8 @@ void buildGpuPipeline(OpPassManager &manager, const GpuPipelineOptions &options)
   manager.addPass(createTileHoistUniforms());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
+  // Differences of expressions that CSE has found to be equal.
+  manager.addPass(createCanonicalizerPass());
   manager.addPass(createTgpuSumByThread());
   if (!llvm::is_contained(options.schedule, (tgpu::skipOnesKey + "=0").str()))
     manager.addPass(createTgpuSkipOnes());
