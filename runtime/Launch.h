@@ -116,7 +116,7 @@ struct LastLaunch {
 ///    two are on a multiprocessor that is free, and all have room.
 /// Registers are counted for the whole multiprocessor, though each of its four parts has its own: a
 /// block that does not fit for that reason only waits. Blocks of this launch never take the place
-/// of those of the last one: these allow it when they start, and it begins when all of them have.
+/// of those of the last one: it begins when all of them have started.
 ///
 /// Without room, the blocks that wait gather on the multiprocessors that are free. One H200,
 /// 2026-11-30, decode of one sequence of 16,384 keys, 128 blocks, and merge of 64: without overlap
@@ -124,8 +124,8 @@ struct LastLaunch {
 /// up to ten there, and one beside each block of the decode, 23.9; with up to two there 21.2. Of
 /// 1,024 keys, 64 blocks and 64, it takes 0.88 of the time.
 ///
-/// Before the first launch of a run: if the application wants it and the kernel waits, whatever the
-/// blocks.
+/// Before the first launch of a run: if the kernel waits, unless the application objects, whatever
+/// the blocks.
 std::optional<uint32_t> findOverlap(const LastLaunch &last, const PreparedKernel &kernel,
                                     int64_t blocks, int64_t multiprocessors);
 

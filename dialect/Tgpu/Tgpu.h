@@ -102,7 +102,8 @@ mlir::RankedTensorType getTensorType(SharedType type);
 /// By an author: tiles of fewer rows than wgmma multiplies are held transposed.
 inline constexpr UnitMark<tile::KernelOp> transposeFewRowsAttr{"tgpu.transpose_few_rows"};
 /// Other launches of a program, or by an author other runs, come before the kernel's, which may
-/// start while the last of them runs: the kernel waits for its end before it accesses memory.
+/// start while the last of them runs: the kernel waits for its end before it accesses global
+/// memory.
 inline constexpr UnitMark<tile::KernelOp, KernelOp> awaitsLaunchAttr{"tgpu.awaits_launch"};
 /// Other launches of a program follow the kernel's. The next one may start as soon as all blocks of
 /// the kernel have, and the launch that the kernel awaits has ended.

@@ -92,10 +92,7 @@ public:
 
   /// Waits before the first access of the block to global memory: at its end if it has none, since
   /// what follows waits for the end of this launch alone.
-  void cover(Block &block) {
-    Operation *access = findAccess(block, Memory::Global);
-    waitBefore(access ? *access : *block.getTerminator());
-  }
+  void cover(Block &block) { waitBeforeOrAtEnd(findAccess(block, Memory::Global), block); }
 
   /// The same for a role, but also before its first access to shared memory: the roles wait for the
   /// launch at the same time, not one after what another gives it. A loop whose iterations begin
@@ -112,10 +109,15 @@ public:
         access = access->getNextNode();
       }
     }
-    waitBefore(access ? *access : *block.getTerminator());
+    waitBeforeOrAtEnd(access, block);
   }
 
 private:
+  /// At the end of the block if `access` is null.
+  void waitBeforeOrAtEnd(Operation *access, Block &block) {
+    waitBefore(access ? *access : *block.getTerminator());
+  }
+
   void waitBefore(Operation &op) {
     b.setInsertionPoint(&op);
     // Not the intrinsic, across which LLVM may move accesses. ptxas moves the instruction to the

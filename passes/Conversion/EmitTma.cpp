@@ -199,10 +199,11 @@ static LogicalResult emitPagedLoad(KernelEmitter &e, TmaLoadOp op) {
   };
   auto issueAny = [&](PagedBoxes found) {
     // Of this acquire alone: a function that is called twice has other boxes each time.
-    SmallVector<PagedBoxes::Box> places = std::move(e.state<BoxesAhead>().ofLoads[op]);
-    e.state<BoxesAhead>().ofLoads.erase(op);
+    auto &ofLoads = e.state<BoxesAhead>().ofLoads;
+    SmallVector<PagedBoxes::Box> places = ofLoads.lookup(op);
+    ofLoads.erase(op);
     for (int64_t number = 0; number < boxes; ++number) {
-      while (static_cast<int64_t>(places.size()) <= number)
+      if (static_cast<int64_t>(places.size()) == number)
         for (int64_t ahead = number; ahead < std::min(number + mostAhead, boxes); ++ahead)
           places.push_back(found.next());
       auto [page, rowOfPage, size] = places[number];
