@@ -62,11 +62,11 @@ tile.kernel @attends(%q: !rows, %k: !rows, %v: !rows, %bias: !bias, %o: !out, %k
   tile.store %acc, %o[0, 0] : tensor<16x64xf32>, !out
 }
 
-// A reshape takes rows in their order: the sum is transposed before it, once for each tile.
+// A reshape takes rows in their order: the sum is transposed before it, once for each tile, as it is written.
 // CHECK-LABEL: tgpu.kernel @reshapes
 // CHECK:         tgpu.wgmma {{.*}} -> tensor<64x16xf32, #tgpu.wgmma<1>>
-// CHECK:         tgpu.write %{{.*}}, %[[OUT:.*]] : tensor<64x16xf32, #tgpu.wgmma<1>>
-// CHECK:         tgpu.read %[[OUT]] transpose : {{.*}} -> tensor<16x64xf32
+// CHECK:         tgpu.write %{{.*}}, %[[OUT:.*]] transpose : tensor<64x16xf32, #tgpu.wgmma<1>>
+// CHECK:         tgpu.read %[[OUT]] : {{.*}} -> tensor<16x64xf32
 // CHECK:         tile.reshape
 tile.kernel @reshapes(%q: !rows, %k: !rows, %o: !tile.view<[4, 4, 64], f32>) grid(%i = 1)
     attributes {tgpu.transpose_few_rows} {

@@ -218,9 +218,19 @@ LogicalResult KernelMapper::mapTranspose(tile::TransposeOp op) {
                                       op.getPermutationAttr()));
     return success();
   }
-  Value buffer = getInShared(op.getSource(), getShared(source.getShape(), source.getElementType()));
+  // Threads of a product hold columns of the result in pairs of rows, which stmatrix transposes, or
+  // which lie in different banks. Reading columns, whole vectors would be in the same banks.
+  bool isOfProduct =
+      isa<MmaAttr, WgmmaAttr>(cast<RankedTensorType>(getType(op.getSource())).getEncoding());
+  Value inBuffer = isOfProduct ? op.getResult() : op.getSource();
+  SharedType type =
+      getShared(cast<RankedTensorType>(inBuffer.getType()).getShape(), source.getElementType());
+  if (isOfProduct)
+    writeShared(op.getSource(), inBuffer, type, /*transpose=*/true);
+  Value buffer = getInShared(inBuffer, type);
   waitForCopies();
-  map.map(op.getResult(), ReadOp::create(b, getType(op.getResult()), buffer, true));
+  map.map(op.getResult(),
+          ReadOp::create(b, getType(op.getResult()), buffer, /*transpose=*/!isOfProduct));
   return success();
 }
 

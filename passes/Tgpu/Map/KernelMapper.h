@@ -119,7 +119,9 @@ private:
   /// The buffer that holds the tile: the destination of its load's copy, or one written here.
   mlir::Value getInShared(mlir::Value value, SharedType type);
   mlir::Value getAlloc(mlir::Value key, SharedType type);
-  /// Writes the tile to its buffer. Readers need a barrier.
+  /// Writes a tile, or its transpose, to the buffer of `value`. Readers need a barrier.
+  void writeShared(mlir::Value source, mlir::Value value, SharedType type, bool transpose);
+  /// Writes the tile to its buffer, if it is not there.
   void putInShared(mlir::Value value, SharedType type);
   /// Writes a tile for the products that read it from shared memory, at its definition: for
   /// products of the same block, so that one barrier serves all such tiles; for products of inner

@@ -66,15 +66,18 @@ void KernelMapper::waitForAll() {
   writesPending.clear();
 }
 
-void KernelMapper::putInShared(Value value, SharedType type) {
-  if (inShared.contains({value, type}))
-    return;
-  Value tile = get(value);
+void KernelMapper::writeShared(Value source, Value value, SharedType type, bool transpose) {
+  Value tile = get(source);
   Value buffer = getAlloc(value, type);
-  WriteSharedOp::create(b, tile, buffer, false);
+  WriteSharedOp::create(b, tile, buffer, transpose);
   writesShared = true;
   writesPending.insert(buffer);
   inShared[{value, type}] = buffer;
+}
+
+void KernelMapper::putInShared(Value value, SharedType type) {
+  if (!inShared.contains({value, type}))
+    writeShared(value, value, type, /*transpose=*/false);
 }
 
 Value KernelMapper::getInShared(Value value, SharedType type) {
