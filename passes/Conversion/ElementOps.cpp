@@ -7,6 +7,8 @@
 
 #include "passes/Conversion/ElementOps.h"
 
+#include "base/Layout/Relations.h"
+
 #include "mlir/IR/Matchers.h"
 
 #include <cmath>
@@ -321,4 +323,14 @@ Value tgpu::shuffle(ThreadBuilder &b, StringRef mode, Value value, Value other) 
   Type integer = b.getIntegerType(bits);
   Value word = arith::ExtUIOp::create(b, i32Type, b.bitcast(value, integer));
   return b.bitcast(arith::TruncIOp::create(b, integer, move(word)), type);
+}
+
+std::optional<std::vector<int>> tgpu::getRenaming(const layout::RegisterLayout &from,
+                                                  const layout::RegisterLayout &to) {
+  if (from.shape() != to.shape())
+    return std::nullopt;
+  layout::Conversion conversion = layout::convert(from, to);
+  if (conversion.kind != layout::Conversion::Kind::Registers)
+    return std::nullopt;
+  return conversion.sourceRegister;
 }

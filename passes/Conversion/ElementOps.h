@@ -6,6 +6,7 @@
 #ifndef TILEWRIGHT_PASSES_CONVERSION_ELEMENTOPS_H
 #define TILEWRIGHT_PASSES_CONVERSION_ELEMENTOPS_H
 
+#include "base/Layout/RegisterLayout.h"
 #include "dialect/Tile/Tile.h"
 #include "passes/Conversion/ThreadBuilder.h"
 
@@ -21,6 +22,9 @@ Values castElements(ThreadBuilder &b, mlir::ArrayRef<mlir::Value> source, mlir::
 mlir::Value combine(ThreadBuilder &b, tile::ReduceKind kind, mlir::Value x, mlir::Value y);
 /// A shuffle between the lanes of a warp: `mode` is "bfly" or "idx", `other` the mask or the lane.
 mlir::Value shuffle(ThreadBuilder &b, llvm::StringRef mode, mlir::Value value, mlir::Value other);
+/// The registers of `from` in the order of `to`, if threads only need to rename registers.
+std::optional<std::vector<int>> getRenaming(const layout::RegisterLayout &from,
+                                            const layout::RegisterLayout &to);
 
 } // namespace tilewright::tgpu
 

@@ -1,14 +1,13 @@
 // Part of Tilewright, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations between elements of a tile: full, iota, expand, transpose, reduce, and changes of
+// Operations between elements of a tile: full, iota, expand, transpose, scan, and changes of
 // layout.
 
 #include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/Exchange.h"
 
 #include "base/Layout/Relations.h"
-#include "passes/Conversion/IntegerMaxima.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
 #include "passes/Conversion/ThreadCoords.h"
@@ -118,17 +117,6 @@ static void emitIota(KernelEmitter &e, tile::IotaOp op) {
   e.setElements(op.getResult(), elements);
 }
 
-/// The registers of `from` in the order of `to`, if threads only need to rename registers.
-static std::optional<std::vector<int>> renaming(const RegisterLayout &from,
-                                                const RegisterLayout &to) {
-  if (from.shape() != to.shape())
-    return std::nullopt;
-  layout::Conversion conversion = layout::convert(from, to);
-  if (conversion.kind != layout::Conversion::Kind::Registers)
-    return std::nullopt;
-  return conversion.sourceRegister;
-}
-
 /// The elements of `result` are those of `source` in these registers.
 static LogicalResult takeRegisters(KernelEmitter &e, Value result, Value source,
                                    ArrayRef<int> registers) {
@@ -153,7 +141,7 @@ static LogicalResult emitExpand(KernelEmitter &e, tile::ExpandOp op) {
     });
   }
   layout::ReductionPlan plan = layout::reductionPlan(to, static_cast<int>(op.getDim()));
-  std::optional<std::vector<int>> source = renaming(from, plan.result);
+  std::optional<std::vector<int>> source = getRenaming(from, plan.result);
   if (!source)
     return op.emitError() << "the operand must have the layout slice<" << op.getDim()
                           << "> of the result's layout, but got " << op.getSource().getType()
@@ -179,7 +167,7 @@ static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
     });
   }
   bool isExchange = from.rank() == 2 && !isIdentity;
-  std::optional<std::vector<int>> source = renaming(isExchange ? from.transposed() : from, to);
+  std::optional<std::vector<int>> source = getRenaming(isExchange ? from.transposed() : from, to);
   if (!source)
     return op.emitError() << "a transpose must not move elements between threads, but got "
                           << op.getSource().getType() << " to " << op.getResult().getType()
@@ -191,7 +179,7 @@ static LogicalResult emitTranspose(KernelEmitter &e, tile::TransposeOp op) {
 static LogicalResult emitReshape(KernelEmitter &e, tile::ReshapeOp op) {
   const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
   const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
-  if (std::optional<std::vector<int>> source = renaming(from, to))
+  if (std::optional<std::vector<int>> source = getRenaming(from, to))
     return takeRegisters(e, op.getResult(), op.getSource(), *source);
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult().getType()).getShape();
   return rearrange(e, op, op.getSource(), op.getResult(),
@@ -247,114 +235,6 @@ static LogicalResult emitScan(KernelEmitter &e, tile::ScanOp op) {
       sum = arith::SelectOp::create(b, isInside, combine(b, op.getKind(), other, sum), sum);
   }
   e.setElements(op.getResult(), sums);
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Reduction
-//===----------------------------------------------------------------------===//
-
-/// A linear chain of additions: ptxas interleaves each with the exponentials of a softmax, where a
-/// tree would take registers for its partial sums.
-/// The registers of by_thread are those of slice, in their order.
-static void emitThreadSum(KernelEmitter &e, ThreadSumOp op) {
-  const RegisterLayout &from = *e.getLayout(op, op.getSource().getType());
-  layout::ReductionPlan plan = layout::reductionPlan(from, static_cast<int>(op.getDim()));
-  Values sums(plan.result.registersPerThread());
-  for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource()))) {
-    Value &sum = sums[plan.resultRegister[reg]];
-    sum = sum ? combine(e.b, tile::ReduceKind::Add, sum, value) : value;
-  }
-  e.setElements(op.getResult(), sums);
-}
-
-static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
-  ThreadBuilder &b = e.b;
-  Type type = op.getSource().getType();
-  const RegisterLayout &from = *e.getLayout(op, type);
-  const RegisterLayout &to = *e.getLayout(op, op.getResult().getType());
-  Type element = e.getScalarType(type);
-  if (from.rank() != 2 || cast<RankedTensorType>(type).getRank() != 2)
-    return op.emitError() << "only tiles of rank 2 can be reduced here, but got " << type
-                          << "; reshape it to a matrix first";
-  layout::ReductionPlan plan = layout::reductionPlan(from, static_cast<int>(op.getDim()));
-  std::optional<std::vector<int>> order = renaming(plan.result, to);
-  if (!order)
-    return op.emitError() << "the result must have the layout slice<" << op.getDim()
-                          << "> of the operand's layout, but got " << op.getResult().getType()
-                          << "; convert it afterwards";
-
-  // Within the thread, a balanced tree: short dependence chains, and smaller errors.
-  SmallVector<Values> parts(plan.result.registersPerThread());
-  for (auto [reg, value] : llvm::enumerate(e.getElements(op.getSource())))
-    parts[plan.resultRegister[reg]].push_back(value);
-  auto encoding = cast<RankedTensorType>(type).getEncoding();
-  if (asIntegersAttr.isOn(op) && op.getKind() == tile::ReduceKind::Max && element.isF32() &&
-      isa_and_nonnull<WgmmaAttr>(encoding) && !plan.acrossWarps()) {
-    Values maxima = emitIntegerMaxima(b, parts, plan.laneMasks), inOrder;
-    for (int reg : *order)
-      inOrder.push_back(maxima[reg]);
-    e.setElements(op.getResult(), inOrder);
-    return success();
-  }
-  Values result;
-  for (Values &part : parts) {
-    while (part.size() > 1) {
-      Values next;
-      for (size_t i = 0; i + 1 < part.size(); i += 2)
-        next.push_back(combine(b, op.getKind(), part[i], part[i + 1]));
-      if (part.size() % 2)
-        next.push_back(part.back());
-      part = std::move(next);
-    }
-    result.push_back(part.front());
-  }
-  for (int mask : plan.laneMasks)
-    for (Value &value : result)
-      value = combine(b, op.getKind(), value, shuffle(b, "bfly", value, b.i32(mask)));
-
-  if (plan.acrossWarps()) {
-    int64_t bytes = std::max<int64_t>(element.getIntOrFloatBitWidth(), 8) / 8;
-    int64_t length = plan.result.shape()[0], numParts = 1;
-    for (const layout::WarpGroup &group : plan.warpGroups)
-      numParts *= group.extent;
-    Value row = getThreadNumber(
-        b,
-        [&](int w, int) {
-          int64_t part = 0, scale = 1;
-          for (const layout::WarpGroup &group : plan.warpGroups) {
-            part += w / group.place % group.extent * scale;
-            scale *= group.extent;
-          }
-          return part * length;
-        },
-        from.warpDigits());
-    if (!row)
-      return op.emitError() << "warps that share " << type << " do not form a grid";
-    if (failed(beginExchange(e, op, /*usesScratch=*/true)))
-      return failure();
-    Value base = getScratch(e, numParts * length * bytes);
-    auto address = [&](Value first, int reg) {
-      return b.advance(base, b.mul(b.add(first, getCoord(b, plan.result, 0, reg)), b.i32(bytes)));
-    };
-    for (auto [reg, value] : llvm::enumerate(result))
-      storeVector(b, address(row, reg), value);
-    syncWarps(e);
-    // All warps combine in the same order, so they agree to the last bit.
-    for (auto [reg, value] : llvm::enumerate(result)) {
-      value = nullptr;
-      for (int64_t part = 0; part < numParts; ++part) {
-        Value next = loadVector(b, address(b.i32(part * length), reg), element, 1).front();
-        value = value ? combine(b, op.getKind(), value, next) : next;
-      }
-    }
-    syncWarps(e);
-  }
-
-  Values ordered;
-  for (int reg : *order)
-    ordered.push_back(result[reg]);
-  e.setElements(op.getResult(), ordered);
   return success();
 }
 
@@ -458,7 +338,5 @@ void tgpu::registerTileLowerings(LoweringTable &table) {
   table.add<tile::ReshapeOp>(emitReshape);
   table.add<tile::SliceOp>(emitSlice);
   table.add<tile::ScanOp>(emitScan);
-  table.add<tile::ReduceOp>(emitReduce);
-  table.add<ThreadSumOp>(emitThreadSum);
   table.add<ConvertOp>(emitConvert);
 }

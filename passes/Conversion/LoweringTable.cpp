@@ -38,6 +38,7 @@ const LoweringTable &tgpu::getLowerings() {
     registerSharedLowerings(table);
     registerStoreLowerings(table);
     registerTileLowerings(table);
+    registerReduceLowerings(table);
     registerTmaLowerings(table);
     registerTurnLowerings(table);
     registerViewLowerings(table);

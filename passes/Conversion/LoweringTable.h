@@ -72,6 +72,7 @@ void registerRoleLowerings(LoweringTable &table);
 void registerSharedLowerings(LoweringTable &table);
 void registerStoreLowerings(LoweringTable &table);
 void registerTileLowerings(LoweringTable &table);
+void registerReduceLowerings(LoweringTable &table);
 void registerTmaLowerings(LoweringTable &table);
 void registerTurnLowerings(LoweringTable &table);
 void registerViewLowerings(LoweringTable &table);
