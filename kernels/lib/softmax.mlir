@@ -10,8 +10,9 @@
 // exp2(-inf - lowest) is 0, while exp2(-inf - -inf) would be NaN.
 tile.function @lowest() -> !acc = select(param(bits(ACC) == 64), -1.7976931348623157e308, -3.4028234663852886e38)
 
-// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0.
-tile.function @reciprocal_or_zero(%x: !acc) -> !acc = select(%x == 0, 0, 1 / %x)
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0. Exact to a unit in the last place,
+// which takes no branch for x that is subnormal.
+tile.function @reciprocal_or_zero(%x: !acc) -> !acc = select(%x == 0, 0, 1 / %x) fastmath<afn>
 
 // Whether half a unit in the last place of LSE may change P by more than 2^-12 of it. False for a row without keys.
 tile.function @is_large(%lse: !acc) -> i1 = and(abs(%lse) > 4096.0, ne(%lse, minus_inf))
