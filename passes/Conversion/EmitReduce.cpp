@@ -57,6 +57,19 @@ static bool isFollowedBySync(KernelEmitter &e, Operation *op) {
   return false;
 }
 
+/// By a balanced tree: short dependence chains, and smaller errors.
+static Value combineInPairs(ThreadBuilder &b, tile::ReduceKind kind, Values values) {
+  while (values.size() > 1) {
+    Values next;
+    for (size_t i = 0; i + 1 < values.size(); i += 2)
+      next.push_back(combine(b, kind, values[i], values[i + 1]));
+    if (values.size() % 2)
+      next.push_back(values.back());
+    values = std::move(next);
+  }
+  return values.front();
+}
+
 namespace {
 
 /// The reduction among the lanes and warps of an operation.
@@ -107,12 +120,11 @@ public:
     syncWarps(e);
     // All warps combine in the same order, so they agree to the last bit.
     auto combineAt = [&](Value place) {
-      Value value;
-      for (int64_t part = 0; part < numParts; ++part) {
-        Value next = loadVector(b, address(b.add(b.i32(part * length), place)), element, 1).front();
-        value = value ? combine(b, op.getKind(), value, next) : next;
-      }
-      return value;
+      Values parts;
+      for (int64_t part = 0; part < numParts; ++part)
+        parts.push_back(
+            loadVector(b, address(b.add(b.i32(part * length), place)), element, 1).front());
+      return combineInPairs(b, op.getKind(), std::move(parts));
     };
     results.assign(plan.result.registersPerThread(), Value());
     bool isOneEach = length == layout::kLanes && results.size() > 2;
@@ -196,24 +208,6 @@ private:
 
 } // namespace
 
-/// The results of a thread's elements, by a balanced tree: short dependence chains, and smaller
-/// errors.
-static Values reduceInThread(ThreadBuilder &b, tile::ReduceKind kind, SmallVector<Values> &parts) {
-  Values results;
-  for (Values &part : parts) {
-    while (part.size() > 1) {
-      Values next;
-      for (size_t i = 0; i + 1 < part.size(); i += 2)
-        next.push_back(combine(b, kind, part[i], part[i + 1]));
-      if (part.size() % 2)
-        next.push_back(part.back());
-      part = std::move(next);
-    }
-    results.push_back(part.front());
-  }
-  return results;
-}
-
 static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
   Type type = op.getSource().getType();
   const RegisterLayout &from = *e.getLayout(op, type);
@@ -238,7 +232,8 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
       !plan.acrossWarps()) {
     results = emitIntegerMaxima(e.b, parts, plan.laneMasks);
   } else {
-    results = reduceInThread(e.b, op.getKind(), parts);
+    for (Values &part : parts)
+      results.push_back(combineInPairs(e.b, op.getKind(), std::move(part)));
     ThreadReducer reducer(e, op, plan, from);
     if (!plan.acrossWarps())
       reducer.reduceAmongLanes(results);
