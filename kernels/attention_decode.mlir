@@ -241,8 +241,8 @@ tile.kernel @attention_decode_part
            let NATURAL: flag = replaced("score_mod.unbounded"), let SINKS: flag = replaced("sink"))
     // What follows from numbers that K and V share is in uniform registers, whose operations take longer. Where a block
     // has few pages and one warpgroup computes, so that instructions do not count, each reads its own.
-    require(or(and(PAGE_ROWS > 32, BLOCK_M <= 64), dim(v_pages, 0) == dim(k_pages, 0)),
-            or(and(PAGE_ROWS > 32, BLOCK_M <= 64), dim(v_pages, 1) == dim(k_pages, 1)),
+    require(or(and(PAGE_ROWS > 32, BLOCK_M <= 16), dim(v_pages, 0) == dim(k_pages, 0)),
+            or(and(PAGE_ROWS > 32, BLOCK_M <= 16), dim(v_pages, 1) == dim(k_pages, 1)),
             dim(v_pages, 2) == dim(k_pages, 2))
     (%q: !qk_view, %k_pages: !k_cache, %v_pages: !v_cache, %o: !v_view, %lse: optional !row_view, %o_parts: !o_parts,
      %lse_parts: !lse_parts, %block_table: optional !table, %seq_lens: !lengths, %cu_seqlens_q: !lengths when (PACKED),

@@ -267,6 +267,28 @@ TEST_F(OverlapsBeside, HaveTheSharedMemoryThatIsLeft) {
   EXPECT_EQ(runPair(pair), 1024 - 8 + 87 * 1024);
 }
 
+// Where the last launch leaves many multiprocessors, up to four on each of them, with no more
+// shared memory than they need.
+TEST_F(OverlapsBeside, HaveTheOtherMultiprocessors) {
+  Pair pair;
+  pair.part.blocks = 64;
+  pair.merge.blocks = 4 * 68;
+  EXPECT_EQ(runPair(pair), 0);
+  pair.merge.blocks += 1;
+  EXPECT_EQ(runPair(pair), alone);
+  pair.merge.sharedBytes = 100 * 1024; // two fit
+  pair.merge.blocks = 2 * 68;
+  EXPECT_EQ(runPair(pair), 100 * 1024);
+  pair.merge.blocks += 1;
+  EXPECT_EQ(runPair(pair), alone);
+  pair.merge.threads = 1024; // one
+  pair.merge.registers = 64;
+  pair.merge.blocks = 68;
+  EXPECT_EQ(runPair(pair), 100 * 1024);
+  pair.merge.blocks += 1;
+  EXPECT_EQ(runPair(pair), alone);
+}
+
 // Registers are allocated to warps, 256 at a time.
 TEST_F(OverlapsBeside, IfTheRegistersSuffice) {
   Pair pair;
