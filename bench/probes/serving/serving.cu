@@ -16,6 +16,7 @@
 // -DKEYS=64 or 256 changes the keys of a stage, which are 128.
 
 #include "FixedCosts.cuh"
+#include "PieceKernels.cuh"
 
 #include <algorithm>
 #include <cstdio>
@@ -184,5 +185,7 @@ int main(int count, char **arguments) {
     probeDepth();
   if (wanted("pages"))
     probePages();
+  if (wanted("pieces"))
+    probePieces();
   return 0;
 }
