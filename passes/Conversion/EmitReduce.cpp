@@ -8,7 +8,7 @@
 // halves what it has (8 results of 8 lanes take 7 shuffles instead of 24), and it writes what is
 // left. If there are as many results as lanes, each lane combines those of all warps for one of
 // them, and lanes exchange these, instead of reading the results of all warps for each of theirs (8
-// reads and 8 shuffles instead of 64 reads, for 8 warps). The order of combinations is the same.
+// reads and 8 shuffles instead of 64 reads, for 8 warps).
 
 #include "base/Layout/Relations.h"
 #include "dialect/Tgpu/Tgpu.h"
