@@ -419,17 +419,17 @@ Status tilewright::runtime::gridOf(const PreparedKernel &prepared, const ExprInp
 }
 
 /// How many blocks of a launch have room on the multiprocessors that those of the last one leave, a
-/// few on each: on few, many take longer than on all of them later.
+/// few on each, if these are at least half of all: on few, they take longer than later on all.
 static int64_t getRoomApart(const LastLaunch &last, const PreparedKernel &kernel,
                             int64_t multiprocessors) {
   constexpr int64_t most = 4;
   const Resources &all = kernel.loaded.multiprocessor, &own = kernel.loaded.block;
-  int64_t each = 1;
-  if (own.areKnown())
-    each = std::min({most, all.registers / std::max<int64_t>(own.registers, 1),
-                     all.threads / std::max<int64_t>(own.threads, 1),
-                     all.sharedBytes / std::max<int64_t>(own.sharedBytes, 1)});
-  return std::max<int64_t>(each, 1) * std::max<int64_t>(multiprocessors - last.blocks, 0);
+  int64_t free = multiprocessors - last.blocks;
+  if (2 * free < multiprocessors || !own.areKnown())
+    return 0;
+  return free * std::min({most, all.registers / std::max<int64_t>(own.registers, 1),
+                          all.threads / own.threads,
+                          all.sharedBytes / std::max<int64_t>(own.sharedBytes, 1)});
 }
 
 /// The additional shared memory with which the blocks of a launch spread evenly over what those of
@@ -464,7 +464,8 @@ std::optional<uint32_t> tilewright::runtime::findOverlap(const LastLaunch &last,
   bool allows = last.kernel ? last.kernel->spec->allowsLaunch : last.mayOverlapOther;
   if (!allows || !kernel.mayStartEarly)
     return std::nullopt;
-  if (!last.kernel || blocks <= getRoomApart(last, kernel, multiprocessors))
+  if (!last.kernel || last.blocks + blocks <= multiprocessors ||
+      blocks <= getRoomApart(last, kernel, multiprocessors))
     return 0;
   return spreadBeside(last, kernel, blocks, multiprocessors);
 }

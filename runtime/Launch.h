@@ -99,7 +99,7 @@ Status gridOf(const PreparedKernel &kernel, const ExprInputs &inputs, unsigned (
               bool &isEmpty);
 
 /// The last kernel that a program has launched, null before the first one, and the number of its
-/// blocks. No other launch of the stream still runs when it lets the next one start: it waits for
+/// blocks. No other launch of the program still runs when it lets the next one start: it waits for
 /// those before it first. Code that is given, or of bundles made before that rule, may let the next
 /// one start sooner. Then blocks of three launches may share a multiprocessor, which takes time.
 struct LastLaunch {
@@ -110,8 +110,9 @@ struct LastLaunch {
 
 /// Whether a launch may start before the last one of its program has ended, and then the dynamic
 /// shared memory that it has in addition. Both kernels must be made for it, and
-///  - all blocks of the last launch have a multiprocessor of their own, and those of this one have
-///    room on the others, up to four on each; or
+///  - all blocks have a multiprocessor of their own; or
+///  - the last launch leaves at least half of the multiprocessors, and the blocks of this one have
+///    room there, up to four on each; or
 ///  - the last launch has at most one block per multiprocessor, and a block of this one fits beside
 ///    one of it. With as much shared memory as leaves room for just one, the blocks spread: at most
 ///    two are on a multiprocessor that is free, and all have room.
@@ -125,6 +126,9 @@ struct LastLaunch {
 /// up to ten there, and one beside each block of the decode, 23.9; with up to two there 21.2. Of
 /// 1,024 keys, 64 blocks and 64, it takes 0.88 of the time; with 2 or 4 queries, 64 and 128 or 256,
 /// 0.87.
+///
+/// The last kernel of a program lets the next run start at once, while the launch before it still
+/// runs; blocks of three launches are on the device then. They wait for each other all the same.
 ///
 /// Before the first launch of a run: if the kernel waits, unless the application objects, whatever
 /// the blocks.

@@ -10,8 +10,8 @@
 // exp2(-inf - lowest) is 0, while exp2(-inf - -inf) would be NaN.
 tile.function @lowest() -> !acc = select(param(bits(ACC) == 64), -1.7976931348623157e308, -3.4028234663852886e38)
 
-// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0. Exact to a unit in the last place,
-// which takes no branch for x that is subnormal.
+// 1 / x, or 0 where x is 0: a row without keys has the sum 0 and gets the result 0. In f32 on a GPU, accurate to one
+// unit in the last place; a correctly rounded quotient takes a branch for subnormal x.
 tile.function @reciprocal_or_zero(%x: !acc) -> !acc = select(%x == 0, 0, 1 / %x) fastmath<afn>
 
 // Whether half a unit in the last place of LSE may change P by more than 2^-12 of it. False for a row without keys.

@@ -9,6 +9,7 @@
 #include "base/Layout/Relations.h"
 #include "dialect/Tile/TileExprEval.h"
 #include "passes/Conversion/AlignedViews.h"
+#include "passes/Conversion/ExchangeCounts.h"
 #include "passes/Conversion/TileLayouts.h"
 #include "passes/Tgpu/Analysis/Notes.h"
 #include "passes/Tgpu/Sync/SyncCoverage.h"
@@ -175,45 +176,9 @@ static void countMatrixInstructions(Operation *op, std::map<std::string, int64_t
       });
 }
 
-/// How often the code of an operation moves elements between warps through shared memory, as
-/// passes/Conversion/EmitTiles.cpp does.
-static int64_t countExchanges(Operation *op) {
-  auto getLayout = [](Value tile) {
-    return getRegisterLayout(cast<RankedTensorType>(tile.getType()));
-  };
-  auto moves = [&](Value source, Value result) {
-    auto from = getLayout(source), to = getLayout(result);
-    bool isSameShape = from && to && from->shape() == to->shape();
-    return !isSameShape || layout::convert(*from, *to).kind != layout::Conversion::Kind::Registers;
-  };
-  return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case([&](ConvertOp convert) {
-        return convert.getScratch() && moves(convert.getSource(), convert.getResult());
-      })
-      .Case([&](tile::ReduceOp reduce) {
-        auto from = getLayout(reduce.getSource());
-        return from && from->rank() == 2 &&
-               layout::reductionPlan(*from, static_cast<int>(reduce.getDim())).acrossWarps();
-      })
-      .Case(
-          [&](tile::ReshapeOp reshape) { return moves(reshape.getSource(), reshape.getResult()); })
-      .Case([](tile::TransposeOp transpose) {
-        return transpose.getPermutation().size() > 2 &&
-               !llvm::is_sorted(transpose.getPermutation());
-      })
-      .Case([](tile::SliceOp) { return 1; })
-      .Case([](tile::ScanOp scan) {
-        auto type = cast<RankedTensorType>(scan.getSource().getType());
-        return static_cast<int64_t>(llvm::Log2_64_Ceil(type.getDimSize(scan.getDim())));
-      })
-      .Default(int64_t(0));
-}
-
 static void countWaits(Operation *op, std::map<std::string, int64_t> &counts) {
-  constexpr int64_t barriersOfExchange =
-      2; // after the elements are written, and after they are read
-  if (int64_t exchanges = countExchanges(op))
-    counts["barrier"] += barriersOfExchange * exchanges;
+  if (int64_t barriers = countBarriersOfExchanges(op))
+    counts["barrier"] += barriers;
   StringRef kind = llvm::TypeSwitch<Operation *, StringRef>(op)
                        .Case<CopyWaitOp>([](auto) { return "cp.async"; })
                        .Case<WgmmaWaitOp>([](auto) { return "wgmma"; })

@@ -315,24 +315,24 @@ private:
       addElementwise(op);
   }
 
-  /// Whether it is a tanh that is not the instruction of the hardware.
-  static bool isExactTanh(Operation *op) {
-    auto tanh = dyn_cast<math::TanhOp>(op);
-    return tanh && !arith::bitEnumContainsAll(tanh.getFastmath(), arith::FastMathFlags::afn);
+  /// Whether it is an operation of that kind that is not the instruction of the hardware.
+  template <typename MathOp> static bool isExact(Operation *op) {
+    auto math = dyn_cast<MathOp>(op);
+    return math && !arith::bitEnumContainsAll(math.getFastmath(), arith::FastMathFlags::afn);
   }
 
   void addElementwise(Operation *op) {
     bool isFree = isa<IotaOp, ConstantOp, FullOp, ExpandOp, CastOp>(op);
-    bool isDivision = isa<arith::DivFOp>(op), isTanh = isExactTanh(op);
+    bool isDivision = isExact<arith::DivFOp>(op), isTanh = isExact<math::TanhOp>(op);
     bool isExponential = isa<math::ExpOp, math::Exp2Op, math::LogOp, math::Log2Op, math::TanhOp,
-                             math::RsqrtOp, math::SqrtOp>(op);
+                             math::RsqrtOp, math::SqrtOp, arith::DivFOp>(op);
     double mapped = static_cast<double>(std::min<int64_t>(work, 64));
     double operations = isFree           ? 0.5
                         : isDivision     ? operationsOfDivision
                         : isTanh         ? operationsOfTanh
                         : isa<MapOp>(op) ? mapped
                                          : 1;
-    double exponentials = isTanh ? exponentialsOfTanh : isExponential || isDivision ? 1 : 0;
+    double exponentials = isTanh ? exponentialsOfTanh : isExponential ? 1 : 0;
     elementwise.push_back({getShape(op->getResult(0)), operations, exponentials});
   }
 

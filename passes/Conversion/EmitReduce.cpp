@@ -14,6 +14,7 @@
 #include "dialect/Tgpu/Tgpu.h"
 #include "passes/Conversion/ElementOps.h"
 #include "passes/Conversion/Exchange.h"
+#include "passes/Conversion/ExchangeCounts.h"
 #include "passes/Conversion/IntegerMaxima.h"
 #include "passes/Conversion/LoweringTable.h"
 #include "passes/Conversion/SharedAccess.h"
@@ -36,25 +37,6 @@ static void emitThreadSum(KernelEmitter &e, ThreadSumOp op) {
     sum = sum ? combine(e.b, tile::ReduceKind::Add, sum, value) : value;
   }
   e.setElements(op.getResult(), sums);
-}
-
-/// Whether the next barrier of all these warps comes before their next exchange, whatever path they
-/// take, so that they need none of their own behind an exchange.
-static bool isFollowedBySync(KernelEmitter &e, Operation *op) {
-  for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
-    if (auto sync = dyn_cast<SyncOp>(next)) {
-      if (!sync.getBarrier())
-        return !e.role;
-      auto barrier = sync.getBarrier().getDefiningOp<NamedBarrierOp>();
-      return barrier && !barrier.getPerWarpgroup();
-    }
-    bool isPlain = isa<tile::FullOp, tile::IotaOp, tile::ExpandOp, tile::SelectOp, tile::CastOp,
-                       ThreadSumOp, SlotOp, WriteSharedOp, FenceAsyncOp, WaitOp, ArriveOp>(next) ||
-                   isa<arith::ArithDialect, math::MathDialect>(next->getDialect());
-    if (!isPlain || next->getNumRegions() > 0)
-      return false;
-  }
-  return false;
 }
 
 /// By a balanced tree: short dependence chains, and smaller errors.
@@ -133,7 +115,7 @@ public:
       Value place = getCoord(b, plan.result, 0, static_cast<int>(reg));
       value = isOneEach ? shuffle(b, "idx", own, place) : combineAt(place);
     }
-    if (!isFollowedBySync(e, op))
+    if (!isFollowedBySync(op))
       syncWarps(e);
     return success();
   }

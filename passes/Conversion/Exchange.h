@@ -17,7 +17,8 @@ namespace tilewright::tgpu {
 mlir::LogicalResult beginExchange(KernelEmitter &e, mlir::Operation *op, bool usesScratch);
 /// Synchronizes all warps that execute the operation.
 void syncWarps(KernelEmitter &e);
-/// Memory that an operation uses while it runs, between barriers.
+/// Memory that an operation uses while it runs, between barriers; the last one may be that of a
+/// later tgpu.sync (ExchangeCounts.h).
 mlir::Value getScratch(KernelEmitter &e, int64_t bytes);
 /// Sets the size of scratch memory after all code has been emitted. Fails with a diagnostic if the
 /// target does not have enough.

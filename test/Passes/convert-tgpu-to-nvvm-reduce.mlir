@@ -73,7 +73,7 @@ tgpu.kernel @columns target "sm_90a" warps 12 (%x: f32, %v: !tile.view<[?], f32>
 // CHECK:         barrier.cta.sync.aligned.count"(%{{.*}},
 // CHECK-COUNT-3: barrier.cta.sync.aligned.count"(%[[ID]],
 // CHECK-NOT:     barrier.cta.sync.aligned.count"(%[[ID]],
-// CHECK:         barrier.cta.sync.aligned.count"(%{{.*}},
+// CHECK:         llvm.return
 tgpu.kernel @few target "sm_90a" warps 12 (%x: f32, %v: !tile.view<[?], f32>) grid(%i = 1) {
   %apart = tgpu.named_barrier warps 8 per warpgroup id 1 : index
   %all = tgpu.named_barrier warps 8 id 3 : index
@@ -91,4 +91,25 @@ tgpu.kernel @few target "sm_90a" warps 12 (%x: f32, %v: !tile.view<[?], f32>) gr
     }
     role "idle" warps 4 {
     }
+}
+
+// -----
+
+#acc = #tgpu.mma<4, 1>
+#deep = #tgpu.blocked<1, lanes 16, warps 4, 1>
+!s = tensor<64x16xf32, #acc>
+!row = tensor<16xf32, #tgpu.slice<0, #acc>>
+
+// Elements change warps by an expansion to three dimensions, which is an exchange.
+// CHECK-LABEL: llvm.func @deep
+// CHECK-COUNT-5: nvvm.barrier.cta.sync.aligned.all
+// CHECK-NOT:     nvvm.barrier.cta.sync.aligned.all
+// CHECK:         llvm.return
+tgpu.kernel @deep target "sm_80" warps 4 (%x: f32, %v: !tile.view<[?, ?, ?], f32>) grid(%i = 1) {
+  %t = tile.full %x : !s
+  %each = tile.full %x : tensor<16x16xf32, #deep>
+  %most = tile.reduce max %t dim 0 : !s -> !row
+  %more = tile.expand %each dim 0 : tensor<16x16xf32, #deep> -> tensor<1x16x16xf32, #deep>
+  tgpu.sync
+  tgpu.store %more, %v[0, 0, 0] : tensor<1x16x16xf32, #deep>, !tile.view<[?, ?, ?], f32>
 }

@@ -267,26 +267,38 @@ TEST_F(OverlapsBeside, HaveTheSharedMemoryThatIsLeft) {
   EXPECT_EQ(runPair(pair), 1024 - 8 + 87 * 1024);
 }
 
-// Where the last launch leaves many multiprocessors, up to four on each of them, with no more
-// shared memory than they need.
+// Where the last launch leaves half of the multiprocessors or more, up to four on each of them,
+// with no more shared memory than they need.
 TEST_F(OverlapsBeside, HaveTheOtherMultiprocessors) {
   Pair pair;
-  pair.part.blocks = 64;
-  pair.merge.blocks = 4 * 68;
+  pair.part.blocks = 66;
+  pair.merge.blocks = 4 * 66;
   EXPECT_EQ(runPair(pair), 0);
   pair.merge.blocks += 1;
   EXPECT_EQ(runPair(pair), alone);
-  pair.merge.sharedBytes = 100 * 1024; // two fit
-  pair.merge.blocks = 2 * 68;
-  EXPECT_EQ(runPair(pair), 100 * 1024);
-  pair.merge.blocks += 1;
-  EXPECT_EQ(runPair(pair), alone);
-  pair.merge.threads = 1024; // one
-  pair.merge.registers = 64;
-  pair.merge.blocks = 68;
-  EXPECT_EQ(runPair(pair), 100 * 1024);
-  pair.merge.blocks += 1;
-  EXPECT_EQ(runPair(pair), alone);
+  pair.part.blocks = 67;
+  pair.merge.blocks = 4 * 65;
+  EXPECT_EQ(runPair(pair), alone) << "fewer than half are left";
+  pair.merge.blocks = 67 + 2 * 65;
+  EXPECT_EQ(runPair(pair), 89 * 1024) << "beside the blocks of the last one";
+}
+
+// As many as registers, threads and shared memory allow.
+TEST_F(OverlapsBeside, HaveRoomOnTheOtherMultiprocessors) {
+  auto fits = [&](const Pair::Side &merge, int each) {
+    Pair pair;
+    pair.part.blocks = 64;
+    pair.part.sharedBytes = 200 * 1024; // none fits beside it
+    pair.merge = merge;
+    pair.merge.blocks = each * 68;
+    EXPECT_EQ(runPair(pair), int64_t(merge.sharedBytes));
+    pair.merge.blocks += 1;
+    EXPECT_EQ(runPair(pair), alone);
+  };
+  fits({0, 256, 80, 30 * 1024}, 3);   // 20,480 of 65,536 registers
+  fits({0, 1024, 24, 30 * 1024}, 2);  // of 2,048 threads
+  fits({0, 128, 24, 100 * 1024}, 2);  // of 228 KiB
+  fits({0, 1024, 64, 100 * 1024}, 1); // of registers
 }
 
 // Registers are allocated to warps, 256 at a time.

@@ -218,13 +218,16 @@ LogicalResult KernelMapper::mapTranspose(tile::TransposeOp op) {
                                       op.getPermutationAttr()));
     return success();
   }
+  SharedType usual = getShared(source.getShape(), source.getElementType());
   // Threads of a product hold columns of the result in pairs of rows, which stmatrix transposes, or
   // which lie in different banks. Reading columns, whole vectors would be in the same banks.
   bool isOfProduct =
-      isa<MmaAttr, WgmmaAttr>(cast<RankedTensorType>(getType(op.getSource())).getEncoding());
+      isa<MmaAttr, WgmmaAttr>(cast<RankedTensorType>(getType(op.getSource())).getEncoding()) &&
+      target.has(Feature::StoreMatrix) && !inShared.contains({op.getSource(), usual});
   Value inBuffer = isOfProduct ? op.getResult() : op.getSource();
-  SharedType type =
-      getShared(cast<RankedTensorType>(inBuffer.getType()).getShape(), source.getElementType());
+  SharedType type = isOfProduct ? getShared(cast<RankedTensorType>(op.getType()).getShape(),
+                                            source.getElementType())
+                                : usual;
   if (isOfProduct)
     writeShared(op.getSource(), inBuffer, type, /*transpose=*/true);
   Value buffer = getInShared(inBuffer, type);
