@@ -418,18 +418,26 @@ Status tilewright::runtime::gridOf(const PreparedKernel &prepared, const ExprInp
   return Status::success();
 }
 
+/// Whether a multiprocessor has room for that many blocks beside another one.
+static bool fit(int64_t count, const Resources &own, const Resources &beside,
+                const Resources &multiprocessor) {
+  return count * own.registers + beside.registers <= multiprocessor.registers &&
+         count * own.threads + beside.threads <= multiprocessor.threads &&
+         count * own.sharedBytes + beside.sharedBytes <= multiprocessor.sharedBytes;
+}
+
 /// How many blocks of a launch have room on the multiprocessors that those of the last one leave, a
 /// few on each, if these are at least half of all: on few, they take longer than later on all.
 static int64_t getRoomApart(const LastLaunch &last, const PreparedKernel &kernel,
                             int64_t multiprocessors) {
   constexpr int64_t most = 4;
-  const Resources &all = kernel.loaded.multiprocessor, &own = kernel.loaded.block;
-  int64_t free = multiprocessors - last.blocks;
+  const Resources none, &own = kernel.loaded.block;
+  int64_t free = multiprocessors - last.blocks, each = 0;
   if (2 * free < multiprocessors || !own.areKnown())
     return 0;
-  return free * std::min({most, all.registers / std::max<int64_t>(own.registers, 1),
-                          all.threads / own.threads,
-                          all.sharedBytes / std::max<int64_t>(own.sharedBytes, 1)});
+  while (each < most && fit(each + 1, own, none, kernel.loaded.multiprocessor))
+    ++each;
+  return free * each;
 }
 
 /// The additional shared memory with which the blocks of a launch spread evenly over what those of
@@ -441,19 +449,14 @@ static std::optional<uint32_t> spreadBeside(const LastLaunch &last, const Prepar
   Resources own = kernel.loaded.block;
   if (last.blocks > multiprocessors || !other.areKnown())
     return std::nullopt;
-  auto fit = [&](int64_t count, const Resources &beside) {
-    return count * own.registers + beside.registers <= all.registers &&
-           count * own.threads + beside.threads <= all.threads &&
-           count * own.sharedBytes + beside.sharedBytes <= all.sharedBytes;
-  };
-  if (!fit(1, other)) // nothing fits if it is not known what a block of this kernel takes
+  if (!fit(1, own, other, all)) // nothing fits if it is not known what a block of this kernel takes
     return std::nullopt;
   int64_t more = std::min<int64_t>(all.sharedBytes - other.sharedBytes - own.sharedBytes,
                                    kernel.loaded.mostShared - kernel.spec->sharedBytes) /
                  unit * unit;
   own.sharedBytes += more;
-  int64_t room = last.blocks + (fit(2, none) ? 2 : 1) * (multiprocessors - last.blocks);
-  if (fit(2, other) || fit(3, none) || blocks > room)
+  int64_t room = last.blocks + (fit(2, own, none, all) ? 2 : 1) * (multiprocessors - last.blocks);
+  if (fit(2, own, other, all) || fit(3, own, none, all) || blocks > room)
     return std::nullopt;
   return uint32_t(more);
 }

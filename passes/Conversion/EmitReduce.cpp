@@ -5,10 +5,10 @@
 // among warps, through scratch memory.
 //
 // If warps exchange results, a lane need not have all of its thread's results before: each shuffle
-// halves what it has (8 results of 8 lanes take 7 shuffles instead of 24), and it writes what is
-// left. If there are as many results as lanes, each lane combines those of all warps for one of
-// them, and lanes exchange these, instead of reading the results of all warps for each of theirs (8
-// reads and 8 shuffles instead of 64 reads, for 8 warps).
+// halves what it has (8 results of 8 lanes take 7 shuffles instead of 24), until one is left, which
+// it writes. If there are as many results as lanes, each lane combines those of all warps for one
+// of them, and lanes exchange these, instead of reading the results of all warps for each of theirs
+// (8 reads and 8 shuffles instead of 64 reads, for 8 warps).
 
 #include "base/Layout/Relations.h"
 #include "dialect/Tgpu/Tgpu.h"
@@ -67,31 +67,45 @@ public:
       numParts *= group.extent;
   }
 
-  /// All lanes get all of their results.
-  void reduceAmongLanes(Values &results) {
-    for (int mask : plan.laneMasks)
-      for (Value &value : results)
-        value = exchange(value, value, mask);
+  /// If `halves`, leaves a lane one of its results, which lanes that have the same one then reduce.
+  void reduceAmongLanes(Values &results, bool halves) {
+    for (int mask : plan.laneMasks) {
+      if (!halves || results.size() == 1) {
+        for (Value &value : results)
+          value = exchange(value, value, mask);
+        continue;
+      }
+      size_t half = results.size() / 2;
+      Value isUpper = b.notEqual(arith::AndIOp::create(b, b.threads.lane, b.i32(mask)), b.i32(0));
+      for (size_t i = 0; i < half; ++i) {
+        Value lower = results[i], upper = results[half + i];
+        results[i] = exchange(arith::SelectOp::create(b, isUpper, upper, lower),
+                              arith::SelectOp::create(b, isUpper, lower, upper), mask);
+      }
+      results.resize(half);
+    }
   }
 
   /// From the results of each thread to those of all warps.
   LogicalResult reduceAmongWarps(Values &results) {
-    // Computed at entry, where the lane's part of the results is a sum over the bits of the lane.
-    size_t kept = getKept(results.size());
-    Value row = getThreadNumber(
-        b, [&](int w, int l) { return getPart(w) * length + getOffset(results.size(), kept, l); },
-        from.warpDigits());
-    if (!row && kept < results.size()) {
-      kept = results.size();
-      row = getThreadNumber(b, [&](int w, int) { return getPart(w) * length; }, from.warpDigits());
+    size_t count = results.size();
+    // Only down to one: with several left, a kernel of the gated delta rule spilled more.
+    bool halves = llvm::isPowerOf2_64(count) && count >> plan.laneMasks.size() <= 1;
+    // Computed at entry, if the lane's part of the results is a sum over the bits of the lane.
+    auto getRow = [&] {
+      return getThreadNumber(
+          b, [&](int w, int l) { return getPart(w) * length + (halves ? getOffset(count, l) : 0); },
+          from.warpDigits());
+    };
+    Value row = getRow();
+    if (!row && halves) {
+      halves = false;
+      row = getRow();
     }
     if (!row)
       return op.emitError() << "warps that share " << op.getSource().getType()
                             << " do not form a grid";
-    if (kept < results.size())
-      scatterAmongLanes(results, kept);
-    else
-      reduceAmongLanes(results);
+    reduceAmongLanes(results, halves);
     if (failed(beginExchange(e, op, /*usesScratch=*/true)))
       return failure();
     Value base = getScratch(e, numParts * length * bytes);
@@ -108,8 +122,8 @@ public:
             loadVector(b, address(b.add(b.i32(part * length), place)), element, 1).front());
       return combineInPairs(b, op.getKind(), std::move(parts));
     };
-    results.assign(plan.result.registersPerThread(), Value());
-    bool isOneEach = length == layout::kLanes && results.size() > 2;
+    results.assign(count, Value());
+    bool isOneEach = length == layout::kLanes && count > 2;
     Value own = isOneEach ? combineAt(b.threads.lane) : Value();
     for (auto [reg, value] : llvm::enumerate(results)) {
       Value place = getCoord(b, plan.result, 0, static_cast<int>(reg));
@@ -134,49 +148,15 @@ private:
     return part;
   }
 
-  /// How many of `count` results a lane has after scatterAmongLanes. All of them if a lane's are
-  /// not at the same distances as those of the first lane.
-  size_t getKept(size_t count) const {
-    size_t kept = count;
-    for (size_t step = 0; step < plan.laneMasks.size() && kept % 2 == 0; ++step)
-      kept /= 2;
-    for (size_t first = 0; first < count; first += kept)
-      for (size_t i = 0; i < kept; ++i)
-        if (getPlace(first + i) - getPlace(first) != getPlace(i) - getPlace(0))
-          return count;
-    return kept;
-  }
-  int64_t getPlace(size_t reg) const { return plan.result.registerPart(static_cast<int>(reg))[0]; }
-
-  /// From the places of the first of `kept` registers to those of the ones that the lane keeps.
-  int64_t getOffset(size_t count, size_t kept, int lane) const {
-    size_t first = 0, size = count;
+  /// From the place of a thread's first result to that of the one that the lane keeps.
+  int64_t getOffset(size_t count, int lane) const {
+    size_t kept = 0;
     for (int mask : plan.laneMasks) {
-      if (size == kept)
-        break;
-      size /= 2;
-      first += (lane & mask) != 0 ? size : 0;
+      count /= 2;
+      kept += (lane & mask) != 0 ? count : 0;
     }
-    return getPlace(first) - getPlace(0);
-  }
-
-  /// Leaves a lane `kept` of its results. Lanes that have the same ones afterwards reduce these.
-  void scatterAmongLanes(Values &results, size_t kept) {
-    for (int mask : plan.laneMasks) {
-      if (results.size() == kept) {
-        for (Value &value : results)
-          value = exchange(value, value, mask);
-        continue;
-      }
-      size_t half = results.size() / 2;
-      Value isUpper = b.notEqual(arith::AndIOp::create(b, b.threads.lane, b.i32(mask)), b.i32(0));
-      for (size_t i = 0; i < half; ++i) {
-        Value lower = results[i], upper = results[half + i];
-        results[i] = exchange(arith::SelectOp::create(b, isUpper, upper, lower),
-                              arith::SelectOp::create(b, isUpper, lower, upper), mask);
-      }
-      results.resize(half);
-    }
+    auto getPlace = [&](size_t reg) { return plan.result.registerPart(static_cast<int>(reg))[0]; };
+    return getPlace(kept) - getPlace(0);
   }
 
   KernelEmitter &e;
@@ -218,7 +198,7 @@ static LogicalResult emitReduce(KernelEmitter &e, tile::ReduceOp op) {
       results.push_back(combineInPairs(e.b, op.getKind(), std::move(part)));
     ThreadReducer reducer(e, op, plan, from);
     if (!plan.acrossWarps())
-      reducer.reduceAmongLanes(results);
+      reducer.reduceAmongLanes(results, /*halves=*/false);
     else if (failed(reducer.reduceAmongWarps(results)))
       return failure();
   }

@@ -34,11 +34,11 @@ const LoweringTable &tgpu::getLowerings() {
     registerOrderLowerings(table);
     registerRaiseMaxLowerings(table);
     registerRandomLowerings(table);
+    registerReduceLowerings(table);
     registerRoleLowerings(table);
     registerSharedLowerings(table);
     registerStoreLowerings(table);
     registerTileLowerings(table);
-    registerReduceLowerings(table);
     registerTmaLowerings(table);
     registerTurnLowerings(table);
     registerViewLowerings(table);

@@ -218,22 +218,22 @@ LogicalResult KernelMapper::mapTranspose(tile::TransposeOp op) {
                                       op.getPermutationAttr()));
     return success();
   }
-  SharedType usual = getShared(source.getShape(), source.getElementType());
+  auto getBuffer = [&](Value tile) {
+    return getShared(cast<RankedTensorType>(tile.getType()).getShape(), source.getElementType());
+  };
   // Threads of a product hold columns of the result in pairs of rows, which stmatrix transposes, or
   // which lie in different banks. Reading columns, whole vectors would be in the same banks.
-  bool isOfProduct =
+  bool writesTransposed =
       isa<MmaAttr, WgmmaAttr>(cast<RankedTensorType>(getType(op.getSource())).getEncoding()) &&
-      target.has(Feature::StoreMatrix) && !inShared.contains({op.getSource(), usual});
-  Value inBuffer = isOfProduct ? op.getResult() : op.getSource();
-  SharedType type = isOfProduct ? getShared(cast<RankedTensorType>(op.getType()).getShape(),
-                                            source.getElementType())
-                                : usual;
-  if (isOfProduct)
-    writeShared(op.getSource(), inBuffer, type, /*transpose=*/true);
-  Value buffer = getInShared(inBuffer, type);
+      target.has(Feature::StoreMatrix) &&
+      !inShared.contains({op.getSource(), getBuffer(op.getSource())});
+  Value tile = writesTransposed ? op.getResult() : op.getSource();
+  if (writesTransposed)
+    writeShared(op.getSource(), tile, getBuffer(tile), /*transpose=*/true);
+  Value buffer = getInShared(tile, getBuffer(tile));
   waitForCopies();
   map.map(op.getResult(),
-          ReadOp::create(b, getType(op.getResult()), buffer, /*transpose=*/!isOfProduct));
+          ReadOp::create(b, getType(op.getResult()), buffer, /*transpose=*/!writesTransposed));
   return success();
 }
 
